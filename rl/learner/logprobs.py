@@ -24,7 +24,7 @@ from rl.policy.gpu.kernels import softmax_kernels
 WHOLE_LOGITS = 2**24  # with no more than these, autograd keeps what it needs: 256 MiB in four copies
 CHUNK_LOGITS = 2**25  # logits of one chunk: 128 MiB in float32, and as much again for p
 GPU_CHUNK_LOGITS = 2**28  # on a GPU, where every chunk reads and writes the whole gradient of the head
-GPU_HEAD_CHUNK_LOGITS = 2**26  # there, of a head that is more than a matrix: in memory four times
+GPU_HEAVY_CHUNK_LOGITS = 2**26  # there, where they are in memory several times, in float32
 
 
 def of_states(
@@ -134,7 +134,7 @@ class _Chunked(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         kernels = softmax_kernels(states)
         logp, total, entropy = (states.new_empty(len(target), dtype=_wide(states)) for _ in range(3))
-        for part in _parts(states, len(head), is_matrix=True):
+        for part in _parts(states, len(head), is_light=kernels is not None):
             if kernels:
                 logits = F.linear(states[part], head)
                 scores = kernels.statistics(logits, target[part], _at(temperature, part))
@@ -161,7 +161,7 @@ class _Chunked(torch.autograd.Function):
         states_grad = torch.empty_like(states) if of_states else None
         head_grad = torch.zeros_like(head, dtype=_wide(head)) if of_head else None  # chunks add up in float32
         kernels = softmax_kernels(states)
-        for part in _parts(states, len(head), is_matrix=True):
+        for part in _parts(states, len(head), is_light=kernels is not None):
             if kernels:
                 p = F.linear(states[part], head)
                 of_tokens = total[part], entropy[part], logp_grad[part], _at(entropy_grad, part)
@@ -195,15 +195,15 @@ def _wide(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def chunk_tokens(vocabulary: int, *, on_gpu: bool, is_matrix: bool) -> int:
-    """Return the number of tokens whose logits, the products with a matrix or more, are in memory at a time."""
-    on_gpus = GPU_CHUNK_LOGITS if is_matrix else GPU_HEAD_CHUNK_LOGITS
+def chunk_tokens(vocabulary: int, *, on_gpu: bool, is_light: bool) -> int:
+    """Return the number of tokens whose logits are in memory at a time; `is_light` if that is once."""
+    on_gpus = GPU_CHUNK_LOGITS if is_light else GPU_HEAVY_CHUNK_LOGITS
     return max(1, (on_gpus if on_gpu else CHUNK_LOGITS) // vocabulary)
 
 
-def _parts(states: Tensor, vocabulary: int, *, is_matrix: bool = False) -> Iterator[slice]:
+def _parts(states: Tensor, vocabulary: int, *, is_light: bool = False) -> Iterator[slice]:
     """Slices of the tokens of `states` (M, E) whose logits are in memory at a time."""
-    tokens, size = len(states), chunk_tokens(vocabulary, on_gpu=states.is_cuda, is_matrix=is_matrix)
+    tokens, size = len(states), chunk_tokens(vocabulary, on_gpu=states.is_cuda, is_light=is_light)
     for first in range(0, tokens, size):
         yield slice(first, first + size)
 

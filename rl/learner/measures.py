@@ -71,7 +71,7 @@ def _rows(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[Row]:
 
 def _squares(states: Tensor, head: Tensor, temperature: Tensor) -> list[float]:
     """The sums (M,) of squared probabilities of states (M, E) with the output matrix (V, E), some tokens at a time."""
-    size = chunk_tokens(len(head), on_gpu=states.is_cuda, is_matrix=False)
+    size = chunk_tokens(len(head), on_gpu=states.is_cuda, is_light=False)
     numbers: list[float] = []
     for first in range(0, len(states), size):
         logits = F.linear(states[first : first + size], head).float() / temperature[first : first + size]

@@ -22,13 +22,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from rl.policy.gpu.kernels import elementwise_kernels
-from rl.policy.projection import (
-    Projection,
-    apply_two,
-    is_readable,
-    read_projection,
-    read_projections,
-)
+from rl.policy.projection import Projection, apply_two, is_readable, read_projection, read_projections
 
 # (layer, q (N, H, D), k (N, Hk, D), v (N, Hk, D)) -> (N, H * D)
 AttentionFn = Callable[[int, Tensor, Tensor, Tensor], Tensor]

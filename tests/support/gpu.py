@@ -3,8 +3,17 @@
 import pytest
 import torch
 
+from rl.policy.gpu.float32 import whole_float32
+
 GPU = "cuda"
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
+
+
+@pytest.fixture
+def in_whole_float32():
+    """Compute float32 in float32, not in TF32."""
+    with whole_float32():
+        yield
 
 
 def on_gpu(test):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 MIN_TOKENS = 1024  # with fewer, as in decoding, starting a kernel takes longer than what it saves
@@ -39,7 +36,15 @@ def _softmax(device: torch.device) -> Any:
     try:
         from rl.policy.gpu import softmax
 
-        softmax.statistics(torch.zeros(1, 2, device=device), torch.zeros(1, dtype=torch.int64, device=device), None)
+        for dtype in (torch.bfloat16, torch.float32):
+            logits, target = (
+                torch.zeros(1, 2, dtype=dtype, device=device),
+                torch.zeros(1, dtype=torch.int64, device=device),
+            )
+            logp, total, entropy = softmax.statistics(logits, target, None)
+            softmax.write_gradient(logits, target, None, total, entropy, logp, None)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:
         return _missing("the softmax", error)
     return softmax
@@ -50,9 +55,13 @@ def _elementwise(device: torch.device) -> Any:
     try:
         from rl.policy.gpu import elementwise
 
-        x = torch.ones(1, 1, 2, device=device)
-        elementwise.rotate(x, x, x)
-        elementwise.gated_silu(x[0], x[0])
+        for dtype in (torch.bfloat16, torch.float32):
+            x = torch.ones(1, 1, 2, dtype=dtype, device=device, requires_grad=True)
+            with torch.enable_grad():
+                total = elementwise.rotate(x, x.detach(), x.detach()).sum() + elementwise.gated_silu(x[0], x[0]).sum()
+            torch.autograd.grad(total, x)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:
         return _missing("rotation and gates", error)
     return elementwise

@@ -23,6 +23,7 @@ def statistics(logits: Tensor, target: Tensor, temperature: Tensor | None) -> tu
 
     `temperature` is (M, 1), or None where all are 1.
     """
+    temperature = None if temperature is None else temperature.contiguous()
     logp, total, entropy = (torch.empty(len(logits), dtype=torch.float32, device=logits.device) for _ in range(3))
     has_temperature = temperature is not None
     with on_device_of(logits):
@@ -55,6 +56,8 @@ def write_gradient(
     g and h are the gradients `logp_grad` and `entropy_grad` (M,) of log-probability and entropy; `total` is l and
     `entropy` is H, as `statistics` returned them.
     """
+    logp_grad = logp_grad.contiguous()  # the gradient of a sum is one number with a step of 0
+    temperature, entropy_grad = (None if x is None else x.contiguous() for x in (temperature, entropy_grad))
     has_temperature, has_entropy_grad = temperature is not None, entropy_grad is not None
     with on_device_of(logits):
         _write_gradient[(len(logits),)](
@@ -86,11 +89,12 @@ def _statistics(
         column = first + tl.arange(0, BLOCK)
         inside = column < size
         z = tl.load(start + column, mask=inside, other=0.0).to(tl.float32) * scale
-        new = tl.where(inside, tl.maximum(largest, z), largest)
+        has_mass = inside & (z != float("-inf"))
+        new = tl.where(has_mass, tl.maximum(largest, z), largest)
         fade = tl.where(largest == float("-inf"), 0.0, tl.exp(largest - new))
-        weight = tl.where(inside, tl.exp(z - new), 0.0)
+        weight = tl.where(has_mass, tl.exp(z - new), 0.0)
         sums = sums * fade + weight
-        products = products * fade + weight * z
+        products = products * fade + tl.where(has_mass, weight * z, 0.0)
         largest = new
     top = tl.max(largest, 0)
     fade = tl.where(largest == float("-inf"), 0.0, tl.exp(largest - top))
@@ -128,5 +132,5 @@ def _write_gradient(
         p = tl.exp(z)
         gradient = tl.where(column == token, g, 0.0) - g * p
         if HAS_ENTROPY_GRAD:
-            gradient -= tl.load(entropy_grad + row) * (z + tl.load(entropy + row)) * p
+            gradient -= tl.load(entropy_grad + row) * tl.where(p > 0.0, (z + tl.load(entropy + row)) * p, 0.0)
         tl.store(start + column, (gradient * scale).to(logits.dtype.element_ty), mask=inside)

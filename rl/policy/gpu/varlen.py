@@ -77,9 +77,19 @@ class Spans(NamedTuple):
 
 def is_served(q: Tensor, v: Tensor) -> bool:
     """Whether the kernel computes attention for queries `q` (N, H, D) and values `v` on their device."""
-    size = q.shape[-1]
-    fits = q.dtype in DTYPES and size == v.shape[-1] and size <= MAX_HEAD_SIZE and size % HEAD_SIZE_STEP == 0
-    return q.is_cuda and fits and torch.cuda.get_device_capability(q.device) >= MIN_CAPABILITY
+    fits = q.dtype in DTYPES and q.shape[-1] == v.shape[-1] and is_head_served(q.shape[-1])
+    return q.is_cuda and fits and _is_built() and torch.cuda.get_device_capability(q.device) >= MIN_CAPABILITY
+
+
+def is_head_served(size: int) -> bool:
+    """Whether the kernel takes heads of this size."""
+    return size <= MAX_HEAD_SIZE and size % HEAD_SIZE_STEP == 0
+
+
+@cache
+def _is_built() -> bool:
+    """Whether this torch has the kernel for NVIDIA's GPUs; that for AMD's was not tried."""
+    return torch.version.hip is None and torch.backends.cuda.is_flash_attention_available()
 
 
 def attend_spans(

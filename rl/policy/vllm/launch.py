@@ -35,8 +35,6 @@ DEFAULT_ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 
-_own_variables: set[str] = set()  # variables of `KEYED_ENVIRONMENT` that the user has not set
-
 
 def launch_vllm(config: EngineConfig, folder: Path) -> Any:
     """Start vLLM with random weights and return its `LLMEngine`.
@@ -80,15 +78,8 @@ def launch_vllm(config: EngineConfig, folder: Path) -> Any:
 
 
 def _set_environment(draws: str) -> None:
-    """Set vLLM's environment variables for an engine with these draws, and none that an engine before it needed."""
-    os.environ.update(ENVIRONMENT)
-    for name, value in KEYED_ENVIRONMENT.items():
-        if draws == "keyed" and os.environ.get(name) != value:
-            os.environ[name] = value
-            _own_variables.add(name)
-        elif draws != "keyed" and name in _own_variables:
-            del os.environ[name]
-            _own_variables.discard(name)
+    """Set vLLM's environment variables for an engine with these draws."""
+    os.environ.update(ENVIRONMENT | (KEYED_ENVIRONMENT if draws == "keyed" else {}))
     for name, value in DEFAULT_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
@@ -185,11 +176,11 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
 
 
 def _stdout_with_descriptor() -> AbstractContextManager[Any]:
-    """Context with a standard output that has a file descriptor, which vLLM 0.26 asks for; see `sys.__stdout__`."""
+    """Context in which `sys.stdout` has a file descriptor, which vLLM 0.26 asks for: that of the process, if any."""
     try:
         sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
-        return redirect_stdout(sys.__stdout__)
+        return redirect_stdout(sys.__stdout__) if sys.__stdout__ else nullcontext()
     return nullcontext()
 
 
@@ -197,7 +188,7 @@ def _stdout_with_descriptor() -> AbstractContextManager[Any]:
 def contain_side_effects() -> Iterator[None]:
     """Context that restores global random states, thread settings and environment variables after vLLM's start.
 
-    Variables of vLLM itself (`VLLM_*`) stay set.
+    Variables of vLLM itself (`VLLM_*`) stay set, but not those of one engine alone.
     """
     environment, set_num_threads = dict(os.environ), torch.set_num_threads
     random_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (vLLM uses it)
@@ -211,6 +202,6 @@ def contain_side_effects() -> Iterator[None]:
         np.random.set_state(numpy_state)  # noqa: NPY002
         torch.set_num_threads = set_num_threads  # type: ignore[assignment]
         for name in os.environ.keys() - environment.keys():
-            if not name.startswith("VLLM_"):
+            if not name.startswith("VLLM_") or name in KEYED_ENVIRONMENT:
                 del os.environ[name]
         os.environ.update(environment)

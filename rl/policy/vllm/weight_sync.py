@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rl.policy import lora
+from rl.policy.gpu.float32 import is_tf32
 from rl.policy.images.inputs import image_inputs
 from rl.policy.images.trial import image_sequence
 from rl.policy.model_config import text_config
@@ -103,8 +104,7 @@ def make_probes(model: nn.Module, context: int) -> list[Probe]:
 def tolerance_of(model: nn.Module, dtype: torch.dtype) -> float:
     """Return the difference that rounding explains, in nats, between a model and an engine of precision `dtype`."""
     weight = next(model.parameters())
-    is_tf32 = weight.is_cuda and torch.get_float32_matmul_precision() != "highest"
-    return max(TOLERANCE[dtype], TOLERANCE[weight.dtype], TF32_TOLERANCE * is_tf32)
+    return max(TOLERANCE[dtype], TOLERANCE[weight.dtype], TF32_TOLERANCE * (weight.is_cuda and is_tf32()))
 
 
 def _sample_replies(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, probes: Sequence[Probe]) -> None:

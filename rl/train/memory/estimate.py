@@ -2,8 +2,8 @@
 
 Weights, gradients and the optimiser's state are exact. Activations, logits and the cache are upper estimates: every
 sequence is taken to be `--max-tokens` long with everything after the prompt sampled, and kernels to save what they save
-on a CPU (`tests/rl/train/memory` compares with real tensors). Not included: CUDA's own memory,
-fragmentation, and vLLM, which takes a share of the free memory.
+on a CPU, or for families that the decoder covers on a GPU (`tests/rl/train/memory` compares with real tensors and with
+measured peaks). Not included: CUDA's own memory, fragmentation, and vLLM, which takes a share of the free memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import nn
 
 from rl.learner import logprobs
 from rl.policy.decoder import WIDE_HIDDEN_SIZE
-from rl.policy.gpu.varlen import MAX_HEAD_SIZE
+from rl.policy.gpu.varlen import is_head_served
 from rl.train.memory.model_shape import ModelShape
 from rl.train.memory.vision import vision_bytes
 from rl.train.memory.workload import FLOAT_BYTES, Workload
@@ -70,7 +70,7 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
     has_sampler, logits = work.slots > 0, _logits_bytes(shape, work)
     # While a block's values are computed again for its gradients, the logits are gone. What a block without recomputing
     # saved is freed as its gradients are computed.
-    passing = _block_bytes(shape, work) if work.recompute else 0
+    passing = _block_bytes(shape, work) + _gate_gradient_bytes(shape, work) if work.recompute else 0
     sampling = replace(work, itemsize=work.sampler_itemsize or work.itemsize)
     copy_size = shape.weights + shape.adapters if work.sampler_itemsize else trainable
     sampler = copy_size * sampling.itemsize + (shape.layers * _fused_bytes(shape, sampling) if work.rank else 0)
@@ -98,9 +98,8 @@ def activation_bytes(model: nn.Module, work: Workload) -> int:
     tokens, rows, own = _layout(shape, work)
     hidden = tokens * shape.hidden * work.itemsize
     per_block = hidden if work.recompute else _block_bytes(shape, work) + _fused_bytes(shape, work)
-    last = (
-        tokens * shape.hidden * (_norm_bytes(shape, work) + work.itemsize)
-    )  # the last norm, and the input of the logits
+    # of the last norm, and the input of the logits
+    last = tokens * shape.hidden * (_norm_bytes(shape, work) + work.itemsize)
     if shape.packs:  # cosines and sines, and an additive mask
         mask = 0 if _is_maskless(shape, work) else rows * own * work.context
         last += (2 * tokens * shape.head_dim + mask) * work.itemsize
@@ -133,7 +132,7 @@ def training_state_bytes(model: nn.Module) -> int:
 
 def _is_maskless(shape: ModelShape, work: Workload) -> bool:
     """Whether attention is computed without a mask (`rl.policy.gpu.varlen`)."""
-    return work.on_gpu and work.itemsize < FLOAT_BYTES and shape.head_dim <= MAX_HEAD_SIZE
+    return work.on_gpu and work.itemsize < FLOAT_BYTES and is_head_served(shape.head_dim) and not shape.is_capped
 
 
 def _layout(shape: ModelShape, work: Workload) -> tuple[float, float, int]:
@@ -159,12 +158,17 @@ def _block_bytes(shape: ModelShape, work: Workload) -> int:
         size = tokens * numbers + 2 * rows * work.context * width
         norms = 2 * shape.hidden * (_norm_bytes(shape, work) + work.itemsize)
         if shape.has_head_norms:  # in float32 their input is there already
-            input_bytes = FLOAT_BYTES if work.itemsize == FLOAT_BYTES else 0
+            input_bytes = FLOAT_BYTES if work.itemsize == FLOAT_BYTES and shape.joins_heads else 0
             norms += (shape.queries + shape.keys) * (_norm_bytes(shape, work) - input_bytes)
         return int(size * work.itemsize + tokens * norms)
     numbers = 5 * shape.inner + 5 * shape.queries + 2 * shape.keys + 4 * shape.hidden + adapters
     size = tokens * numbers + (2 * rows * work.context * shape.keys if shape.packs else 0)
     return int(size * work.itemsize + tokens * 4 * shape.hidden * _norm_bytes(shape, work))
+
+
+def _gate_gradient_bytes(shape: ModelShape, work: Workload) -> int:
+    """Bytes of the gradients of the gate and what it multiplies, beside all that the block saved."""
+    return int(2 * _layout(shape, work)[0] * shape.inner * work.itemsize) if shape.is_lean and work.on_gpu else 0
 
 
 def _norm_bytes(shape: ModelShape, work: Workload) -> int:
@@ -192,9 +196,10 @@ def _logits_bytes(shape: ModelShape, work: Workload) -> int:
     # logits, log-probabilities, probabilities and the product of both; what a head does to its logits beside them
     copies = 4 if shape.is_lean else 5
     if shape.packs and tokens * shape.vocab > logprobs.WHOLE_LOGITS:
-        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab, on_gpu=work.on_gpu, is_matrix=shape.is_lean))
+        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab, on_gpu=work.on_gpu, is_light=shape.is_lean))
         of_head = 0 if work.rank else shape.vocab * shape.hidden * work.itemsize
-        if shape.is_lean and work.on_gpu:  # `rl.policy.gpu.softmax`
+        if shape.is_lean and work.on_gpu:  # `rl.policy.gpu.softmax`; the chunks' gradients add up in float32
+            of_head = 0 if work.rank else shape.vocab * shape.hidden * (FLOAT_BYTES + work.itemsize)
             return int(tokens * shape.vocab * work.itemsize) + of_head
         copies = 2 if shape.is_lean else copies
         return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision)) + of_head

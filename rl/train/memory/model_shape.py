@@ -33,6 +33,7 @@ class ModelShape:
     head_dim: int
     vocab: int
     has_head_norms: bool
+    is_capped: bool  # whether scores of attention have soft caps or sinks
 
     @classmethod
     def of(cls, model: nn.Module, rank: int = 0, targets: str = lora.ALL) -> ModelShape:
@@ -64,6 +65,7 @@ class ModelShape:
             head_dim=dim,
             vocab=config.vocab_size,
             has_head_norms=any(name.endswith("q_norm") for name, _ in model.named_modules()),
+            is_capped=bool(getattr(config, "attn_logit_softcapping", None)) or config.model_type == "gpt_oss",
         )
 
 

@@ -5,27 +5,28 @@ from copy import deepcopy
 import pytest
 import torch
 
-from rl.learner import batch
+from rl.learner import batch, logprobs
 from rl.learner.learner import Learner
 from rl.methods.parts import baseline, ratio, reduce, surrogate
 from rl.methods.recipe import Recipe
 from rl.policy import lora
-from tests.support.gpu import GPU, needs_gpu
+from rl.policy.gpu import kernels
+from tests.support.gpu import GPU, in_whole_float32, needs_gpu  # noqa: F401
 from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model
 from tests.support.play import random_groups
 
-pytestmark = needs_gpu
+pytestmark = [*needs_gpu, pytest.mark.usefixtures("in_whole_float32")]
 PLAIN = Recipe(baseline=baseline.none, ratio=ratio.on_policy, surrogate=surrogate.linear, reduce=reduce.token_mean)
 FAMILIES = [*PACKED_FAMILIES, *OTHER_FAMILIES, "gemma2", "gpt_oss"]
 SIZES = {"head_dim": 32}  # a head that FlashAttention takes
 
 
-@pytest.fixture(autouse=True)
-def whole_float32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
+@pytest.fixture(params=[False, True], ids=["", "kernels"])
+def with_kernels(request, monkeypatch):
+    """Let batches as small as these be computed by the kernels for large ones."""
+    if request.param:
+        monkeypatch.setattr(kernels, "MIN_TOKENS", 1)
+        monkeypatch.setattr(logprobs, "WHOLE_LOGITS", 0)
 
 
 def gradient(kind, device, dtype=torch.float32, **options):
@@ -39,11 +40,13 @@ def error(mine, other):
     return float((mine - other).norm() / other.norm())
 
 
+@pytest.mark.usefixtures("with_kernels")
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_in_float32(kind):
     assert error(gradient(kind, GPU), gradient(kind, "cpu")) < 1e-4
 
 
+@pytest.mark.usefixtures("with_kernels")
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_in_bfloat16_within_its_rounding(kind, recompute):

@@ -4,20 +4,12 @@ import pytest
 import torch
 
 from rl.policy.hf import HFPolicy
-from tests.support.gpu import GPU, needs_gpu
+from tests.support.gpu import GPU, in_whole_float32, needs_gpu  # noqa: F401
 from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model, perturb_weights
 from tests.support.sampling import make_prompt, params, sample_all
 from tests.support.vllm import assert_replies_match
 
-pytestmark = needs_gpu
-
-
-@pytest.fixture(autouse=True)
-def whole_float32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
+pytestmark = [*needs_gpu, pytest.mark.usefixtures("in_whole_float32")]
 
 
 @pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES])

@@ -40,10 +40,10 @@ def test_both_distributions_and_their_device_are_found(monkeypatch, versions, de
     assert require_vllm() == (*versions.values(), device)
 
 
-@pytest.mark.parametrize("version", ["0.26.9", "0.34.0", "1.0", "dev"])
+@pytest.mark.parametrize("version", ["0.25.1", "0.34.0", "1.0", "dev"])
 def test_a_version_out_of_range_is_named_with_the_range(monkeypatch, version):
     with_versions(monkeypatch, vllm=version)
-    with pytest.raises(ValueError, match=rf"vllm {version} is installed; .* 0\.27 or newer and older than 0\.34"):
+    with pytest.raises(ValueError, match=rf"vllm {version} is installed; .* 0\.26 or newer and older than 0\.34"):
         require_vllm()
 
 

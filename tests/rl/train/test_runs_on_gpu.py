@@ -42,6 +42,10 @@ def test_a_stopped_run_goes_on_from_its_checkpoint(tmp_path):
     assert [line["update"] for line in metrics(out)] == [1, 2, 3, 4]
 
 
-def test_what_does_not_fit_is_said_before_anything_is_loaded(tmp_path):
+@pytest.mark.parametrize("free", [None, 1000])
+def test_the_memory_of_a_run_is_said_beforehand_and_a_warning_where_it_is_not_there(monkeypatch, free):
+    if free is not None:
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (free, 2**36))
     result = train(*flags("Talk", "--dry-run", updates=1, device=GPU, max_tokens=128))
     assert result.code == 0 and "memory, about" in result.out, result
+    assert ("warning: about" in result.out) is (free is not None)

@@ -5,18 +5,10 @@ import torch
 from torch import nn
 
 from rl.policy.quantised.linear import BLOCK, LARGEST, quantise
-from tests.support.gpu import GPU, needs_gpu
+from tests.support.gpu import GPU, in_whole_float32, needs_gpu  # noqa: F401
 
-pytestmark = needs_gpu
+pytestmark = [*needs_gpu, pytest.mark.usefixtures("in_whole_float32")]
 TOKENS, INPUTS, OUTPUTS = 256, 512, 384
-
-
-@pytest.fixture(autouse=True)
-def whole_float32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def in_fp8(x, rows):

@@ -19,13 +19,13 @@ CONTEXT = WHOLE.prompt_tokens + WHOLE.reply_tokens
 
 
 @pytest.mark.parametrize("piece", MEASURED)
-def test_the_estimate_is_within_15_percent(piece):
+def test_the_estimate_is_hardly_below_and_within_15_percent_above(piece):
     name = piece.removeprefix("train-")
     rank = SHAPES[name].rank
     net = model(name, torch.device("meta"), torch.bfloat16)
     how = {"itemsize": 2, "recompute": bool(rank), "rank": rank, "on_gpu": True}
     work = Workload(16 * CONTEXT, CONTEXT, WHOLE.prompt_tokens, WHOLE.group, **how)
-    assert estimate(net, work).total == pytest.approx(MEASURED[piece], rel=0.15)
+    assert 0.99 <= estimate(net, work).total / MEASURED[piece] <= 1.15
 
 
 def test_both_models_were_measured():
