@@ -1,8 +1,10 @@
 """Parts of the vLLM engine that do not need vLLM: flags, devices, the engine's process, weight files."""
 
+import io
 import math
 import multiprocessing
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +14,7 @@ from safetensors.torch import load_file
 
 from rl.evaluate import __main__ as evaluate
 from rl.policy import registry
-from rl.policy.vllm import process, shared_weights, weight_file
+from rl.policy.vllm import launch, process, shared_weights, weight_file, weight_sync
 from rl.policy.vllm.devices import EngineDevices
 from rl.policy.vllm.requests import RequestSnapshot
 from rl.policy.vllm.samples import NativeSamples
@@ -234,3 +236,38 @@ def test_an_engines_name_says_where_it_runs_and_who_draws(name, process, draws, 
     registry.open_engine(name, model())
     assert (found["separate_process"], found["draws"]) == (process, draws)
     assert name in registry.ENGINES
+
+
+@pytest.mark.parametrize("value", [None, "1"])
+def test_variables_of_one_engine_do_not_outlive_its_start(monkeypatch, value):
+    (name,) = launch.KEYED_ENVIRONMENT
+    monkeypatch.delenv(name, raising=False)
+    if value is not None:
+        monkeypatch.setenv(name, value)
+    for draws in ("keyed", "native", "native", "keyed", "native"):
+        with launch.contain_side_effects():
+            launch._set_environment(draws)
+            assert os.environ.get(name) == (launch.KEYED_ENVIRONMENT[name] if draws == "keyed" else value)
+        assert os.environ.get(name) == value
+
+
+def test_a_replaced_standard_output_gets_a_descriptor_for_the_start(monkeypatch):
+    replaced = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", replaced)
+    with launch._stdout_with_descriptor():
+        assert sys.stdout is sys.__stdout__
+    assert sys.stdout is replaced
+    monkeypatch.setattr(sys, "__stdout__", None)
+    with launch._stdout_with_descriptor():
+        assert sys.stdout is replaced
+
+
+@pytest.mark.parametrize(
+    ("is_cuda", "is_tf32", "tolerance"), [(True, True, 0.1), (True, False, 5e-4), (False, True, 5e-4)]
+)
+def test_products_in_tf32_widen_what_rounding_explains(monkeypatch, is_cuda, is_tf32, tolerance):
+    monkeypatch.setattr(weight_sync, "is_tf32", lambda: is_tf32)
+    weight = SimpleNamespace(is_cuda=is_cuda, dtype=torch.float32)
+    net = SimpleNamespace(parameters=lambda: iter([weight]))
+    assert weight_sync.tolerance_of(net, torch.float32) == tolerance
+    assert weight_sync.tolerance_of(net, torch.bfloat16) == 0.5
