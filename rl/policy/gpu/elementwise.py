@@ -92,18 +92,18 @@ def _rotation(  # type: ignore[no-untyped-def]
     inside = pair < pairs
     head, place = pair // HALF, pair % HALF
     source = x + row * row_step + head * head_step + place
-    left = tl.load(source, mask=inside, other=0.0).to(tl.float32)
-    right = tl.load(source + HALF, mask=inside, other=0.0).to(tl.float32)
-    left_cos = tl.load(cos + row * cos_step + place, mask=inside, other=0.0).to(tl.float32)
-    right_cos = tl.load(cos + row * cos_step + place + HALF, mask=inside, other=0.0).to(tl.float32)
-    left_sin = tl.load(sin + row * sin_step + place, mask=inside, other=0.0).to(tl.float32)
-    right_sin = tl.load(sin + row * sin_step + place + HALF, mask=inside, other=0.0).to(tl.float32)
-    to_left = right_sin if IS_BACKWARD else left_sin
-    to_right = left_sin if IS_BACKWARD else right_sin
+    first = tl.load(source, mask=inside, other=0.0).to(tl.float32)
+    second = tl.load(source + HALF, mask=inside, other=0.0).to(tl.float32)
+    first_cos = tl.load(cos + row * cos_step + place, mask=inside, other=0.0).to(tl.float32)
+    second_cos = tl.load(cos + row * cos_step + place + HALF, mask=inside, other=0.0).to(tl.float32)
+    first_sin = tl.load(sin + row * sin_step + place, mask=inside, other=0.0).to(tl.float32)
+    second_sin = tl.load(sin + row * sin_step + place + HALF, mask=inside, other=0.0).to(tl.float32)
+    to_first = second_sin if IS_BACKWARD else first_sin
+    to_second = first_sin if IS_BACKWARD else second_sin
     target = out + row * pairs * 2 + head * 2 * HALF + place
     kind = out.dtype.element_ty
-    tl.store(target, (left * left_cos + right * to_left).to(kind), mask=inside)
-    tl.store(target + HALF, (right * right_cos + left * to_right).to(kind), mask=inside)
+    tl.store(target, (first * first_cos + second * to_first).to(kind), mask=inside)
+    tl.store(target + HALF, (second * second_cos + first * to_second).to(kind), mask=inside)
 
 
 class _GatedSilu(torch.autograd.Function):

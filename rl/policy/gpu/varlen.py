@@ -77,8 +77,10 @@ class Spans(NamedTuple):
 
 def is_served(q: Tensor, v: Tensor) -> bool:
     """Whether the kernel computes attention for queries `q` (N, H, D) and values `v` on their device."""
+    if not q.is_cuda:
+        return False
     fits = q.dtype in DTYPES and q.shape[-1] == v.shape[-1] and is_head_served(q.shape[-1])
-    return q.is_cuda and fits and _is_built() and torch.cuda.get_device_capability(q.device) >= MIN_CAPABILITY
+    return fits and _is_built() and torch.cuda.get_device_capability(q.device) >= MIN_CAPABILITY
 
 
 def is_head_served(size: int) -> bool:
