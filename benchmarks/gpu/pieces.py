@@ -6,6 +6,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def size_of(args: Namespace) -> Size:
 
 
 def offline(args: Namespace, device: torch.device) -> dict[str, Any]:
-    """Tokens per second of vLLM's own `LLM.generate`, with a cold cache."""
+    """Tokens per second of vLLM's own `LLM.generate`, with a cold cache: as it is, and telling log-probabilities."""
     from vllm import LLM, SamplingParams
 
     size = size_of(args)
@@ -56,14 +57,15 @@ def offline(args: Namespace, device: torch.device) -> dict[str, Any]:
             max_num_seqs=size.episodes,
             **(on_cpu if device.type == "cpu" else on_gpu),  # type: ignore[arg-type]
         )
-    how = SamplingParams(temperature=1.0, max_tokens=size.reply_tokens, ignore_eos=True, detokenize=False)
     prompts: Any = [{"prompt_token_ids": list(one.prompt)} for one in dialogues(size)]
 
-    def call() -> None:
+    def call(logprobs: int | None = None) -> None:
+        how = {"max_tokens": size.reply_tokens, "ignore_eos": True, "detokenize": False, "logprobs": logprobs}
         llm.reset_prefix_cache()
-        llm.generate(prompts, how, use_tqdm=False)
+        llm.generate(prompts, SamplingParams(temperature=1.0, **how), use_tqdm=False)  # type: ignore[arg-type]
 
-    return {"per_s": _speed(call, args, device)}
+    speeds = {"per_s": _speed(call, args, device)}  # of their own, since the first call with each compiles kernels
+    return {**speeds, "with_logprobs_per_s": _speed(partial(call, 0), args, device)}
 
 
 def rollout(args: Namespace, device: torch.device) -> dict[str, Any]:

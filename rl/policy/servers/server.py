@@ -43,10 +43,6 @@ class Segment(NamedTuple):
     finish: str
 
 
-class _Logprob(NamedTuple):
-    logprob: float
-
-
 class VLLMServer:
     """A server, and the requests that it has of this run. Used on one event loop.
 
@@ -272,8 +268,8 @@ class VLLMServer:
 def _sample(content: Mapping[str, Any], request: EngineRequest) -> SampledToken:
     """A token of vLLM's answer. Raises `FloatingPointError` if its log-probability is not finite."""
     candidates: Sequence[Mapping[str, Any]] = (*content["top_logprobs"], content)
-    entry = {int(one["token_id"]): _Logprob(float(one["logprob"])) for one in candidates}
+    logprobs = {int(one["token_id"]): float(one["logprob"]) for one in candidates}
     token = int(content["token_id"])
-    if entry[token].logprob <= NOT_FINITE:
+    if logprobs[token] <= NOT_FINITE:
         raise FloatingPointError("the model's logits are not finite")
-    return sampled_token(token, entry, request.params)
+    return sampled_token(token, logprobs[token], logprobs.items(), request.params)

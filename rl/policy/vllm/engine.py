@@ -18,6 +18,7 @@ from rl.policy.images.inputs import read_image
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.launch import contain_side_effects, launch_vllm
 from rl.policy.vllm.memory import explain_out_of_memory
+from rl.policy.vllm.outputs import TokenOutputs
 from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput
 from rl.policy.vllm.samples import KeyedSamples, NativeSamples, limits
 from rl.policy.vllm.shared_weights import SharedTensor, rebuild_weights, release_shared
@@ -57,6 +58,7 @@ class VLLMEngine:
             raise
         if config.images is None:
             folder.cleanup()
+        self._engine.output_processor = TokenOutputs()
         self._reader = NativeSamples(self._engine) if config.draws == "native" else KeyedSamples(self._engine)
         VLLMEngine._is_running = True
         self._shutdown = weakref.finalize(self, _shut_down, self._engine, folder)
@@ -105,15 +107,15 @@ class VLLMEngine:
         with explain_out_of_memory("while sampling", self._memory):
             outputs = self._engine.step()
         for output, samples in zip(outputs, self._reader.samples(outputs, self.requests), strict=True):
-            key = int(output.request_id)
+            key = output.key
             if key in self._new:
                 self._new.discard(key)
-                _check_length(self.requests[key], len(output.prompt_token_ids))
-                self.num_cached_tokens += output.num_cached_tokens or 0
-            if output.finished:
+                _check_length(self.requests[key], output.prompt_length)
+                self.num_cached_tokens += output.num_cached_tokens
+            if output.is_finished:
                 del self.requests[key]
             last = len(samples) - 1
-            results += [StepOutput(key, one, output.finished and i == last) for i, one in enumerate(samples)]
+            results += [StepOutput(key, one, output.is_finished and i == last) for i, one in enumerate(samples)]
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:

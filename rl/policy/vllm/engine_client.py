@@ -24,7 +24,9 @@ RERAISED_ERRORS = {error.__name__: error for error in (ValueError, FloatingPoint
 class VLLMEngineClient:
     """A `VLLMEngine` in another process. Every method raises `EngineLost` if that is gone; then only `start` helps.
 
-    A step is one message and its answer: requests that were added and aborted since the last message go with it.
+    A step is one message and its answer: requests that were added and aborted since the last message go with it. An
+    engine that draws by itself computes a step ahead, while the caller reads the last one's tokens; so requests that
+    are added wait one step. One with keyed draws does not, since then a reply's batches would depend on when it began.
     """
 
     def __init__(self, config: EngineConfig, environment: Mapping[str, str]) -> None:
@@ -55,6 +57,8 @@ class VLLMEngineClient:
         self._added_requests: dict[int, EngineRequest] = {}
         self._aborted_keys: list[int] = []
         self._keys, self._cached_tokens_before = count(), self.num_cached_tokens
+        self._is_ahead = False
+        self._early_outputs: list[StepOutput] = []  # of a step that another message was sent after
         self._process = EngineProcess(make_folder(self.config.weight_bytes), self._environment)
         try:
             self._call("start", self.config)
@@ -70,16 +74,22 @@ class VLLMEngineClient:
 
     def abort(self, keys: Iterable[int]) -> None:
         """Remove requests with the next message; keys that the engine does not hold are ignored."""
-        for key in keys:
+        removed = set(keys)
+        for key in removed:
             if self.requests.pop(key, None) is not None and self._added_requests.pop(key, None) is None:
                 self._aborted_keys.append(key)
+        self._early_outputs = [output for output in self._early_outputs if output.key not in removed]
 
     def step(self) -> list[StepOutput]:
         """Compute one step and return the new tokens. A request may have none: a long prompt takes several steps."""
-        results = self._call("step")
-        for key, _, is_finished in results:
-            if is_finished:
-                del self.requests[key]
+        if not self._is_ahead and not self._early_outputs:
+            self._send("step")
+            self._is_ahead = True
+        self._finish_step()
+        if self.config.draws == "native" and self.requests:
+            self._send("step")
+            self._is_ahead = True
+        results, self._early_outputs = self._early_outputs, []
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
@@ -126,12 +136,33 @@ class VLLMEngineClient:
         if self._process is not None:
             self._process.close()
 
+    def _finish_step(self) -> None:
+        """Wait for a step that is computed ahead, if one is, and take note of its tokens."""
+        if not self._is_ahead:
+            return
+        self._is_ahead = False
+        for output in self._receive():
+            if output.key in self.requests:  # others were aborted meanwhile
+                self._early_outputs.append(output)
+                if output.is_finished:
+                    del self.requests[output.key]
+
     def _call(self, method: str, *arguments: Any) -> Any:
         """Send a message of `rl.policy.vllm.engine_server` and return the method's result."""
+        self._finish_step()
+        self._send(method, *arguments)
+        return self._receive()
+
+    def _send(self, method: str, *arguments: Any) -> None:
         new_requests = [(key, as_snapshot(request)) for key, request in self._added_requests.items()]
         aborted_keys, self._added_requests, self._aborted_keys = self._aborted_keys, {}, []
         assert self._process is not None
-        status, *values = self._process.call((method, arguments, new_requests, aborted_keys))
+        self._process.send((method, arguments, new_requests, aborted_keys))
+
+    def _receive(self) -> Any:
+        """Return the result of the method that the last message named. Raises its error."""
+        assert self._process is not None
+        status, *values = self._process.receive()
         if status == "failed":
             name, message = values
             raise (

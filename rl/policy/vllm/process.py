@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO, Any
@@ -68,25 +68,38 @@ class EngineProcess:
         self._output, self._output_size = output, 0  # bytes of it when the process last answered
         self.close = weakref.finalize(self, _close, self._popen, channel, home, os.getpid())
 
-    def call(self, message: Any) -> Any:
-        """Send a message and return the answer, both as `rl.policy.vllm.engine_server.serve` describes them.
+    def send(self, message: Any) -> None:
+        """Send a message, as `rl.policy.vllm.engine_server.serve` describes them, whose answer `receive` returns.
 
-        A message is `(method, arguments, new requests by key, aborted keys)`, an answer begins with "done" or "failed".
+        A message is `(method, arguments, new requests by key, aborted keys)`. Raises `EngineLost` if the process takes
+        none within `timeout_s` seconds.
+        """
+        with self._ending_on_errors():
+            self._channel.send(message)
+
+    def receive(self) -> Any:
+        """Return the answer to a message, which begins with "done" or "failed".
+
         Raises `EngineLost` if there is none within `timeout_s` seconds.
         """
-        try:
-            self._channel.send(message)
+        with self._ending_on_errors():
             self._wait_for_answer()
             answer = self._channel.recv()
-            self._output_size = os.fstat(self._output.fileno()).st_size
-            return answer
+        self._output_size = os.fstat(self._output.fileno()).st_size
+        return answer
+
+    @contextmanager
+    def _ending_on_errors(self) -> Iterator[None]:
+        """Context that kills the process if it is late, or if half a message was sent or read."""
+        try:
+            yield
         except (BlockingIOError, TimeoutError):
             self._popen.kill()
             end = f"gave no answer for {self.timeout_s:g} s ({TIMEOUT_VARIABLE}) and was killed"
             raise EngineLost(self._describe_end(end)) from None
         except (EOFError, OSError):
             raise EngineLost(self._describe_end()) from None
-        except BaseException:  # the pending answer would be taken for that to the next message
+        except BaseException:
             self._popen.kill()
             raise
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from rl.policy.vllm.outputs import CoreOutput
 from rl.policy.vllm.requests import EXTRA_ARG, EngineRequest, SampledToken
 from rl.records import SamplingParams
 from rl.seeds import derive
@@ -19,8 +20,8 @@ class Samples(Protocol):
     def params(self, request: EngineRequest, key: int) -> dict[str, Any]:
         """Return the options of vLLM's `SamplingParams` that decide how a token is drawn."""
 
-    def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
-        """Return the new tokens of each of vLLM's `outputs` of a step."""
+    def samples(self, outputs: Sequence[CoreOutput], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
+        """Return the new tokens of each of the `outputs` of a step."""
 
 
 def limits(request: EngineRequest, context: int) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class KeyedSamples:
         # `KeyedSampler` leaves one token to choose
         return {"temperature": 0.0, "extra_args": {EXTRA_ARG: (key, request.params)}}
 
-    def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
+    def samples(self, outputs: Sequence[CoreOutput], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
         """See `Samples`. Each of vLLM's workers must have drawn the same; else their caches would differ."""
         by_key, *others = self._engine.model_executor.collective_rpc("turnwise_take_samples")
         tokens = [sample.token for sample in by_key.values()]
@@ -65,7 +66,7 @@ class KeyedSamples:
             raise RuntimeError("vLLM's workers sampled different tokens from the same logits")
         results = []
         for output in outputs:
-            sample, tokens = by_key.get(int(output.request_id)), list(output.outputs[0].token_ids)
+            sample, tokens = by_key.get(output.key), list(output.token_ids)
             if sample is None or tokens != [sample.token]:
                 raise RuntimeError(f"vLLM returned the tokens {tokens}, but {sample and sample.token} was sampled")
             results.append([sample])
@@ -88,32 +89,43 @@ class NativeSamples:
         """See `Samples`."""
         return native_options(request, draws_by_position=self._draws_by_position)
 
-    def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
+    def samples(self, outputs: Sequence[CoreOutput], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
         """See `Samples`. Raises `FloatingPointError` if a log-probability is not finite."""
         results = []
         for output in outputs:
-            (reply,), how = output.outputs, requests[int(output.request_id)].params
-            pairs = zip(reply.token_ids, reply.logprobs or (), strict=True)
-            results.append([sampled_token(token, entry, how) for token, entry in pairs])
+            how = requests[output.key].params
+            ids, rows = output.logprobs.logprob_token_ids, output.logprobs.logprobs
+            one = []
+            for place, token in enumerate(output.token_ids):
+                if ids.item(place, 0) != token:
+                    raise RuntimeError(f"vLLM returned the token {token} with the log-probability of another")
+                likeliest = (
+                    zip(ids[place, 1:].tolist(), rows[place, 1:].tolist(), strict=True) if how.alternatives else ()
+                )
+                one.append(sampled_token(token, rows.item(place, 0), likeliest, how))
+            results.append(one)
         return results
 
 
-def sampled_token(token: int, entry: Mapping[int, Any], how: SamplingParams) -> SampledToken:
-    """Return a token with its log-probability in vLLM's `entry`: under the sampled distribution; for greedy, at 1.
+def sampled_token(
+    token: int, logprob: float, likeliest: Iterable[tuple[int, float]], how: SamplingParams
+) -> SampledToken:
+    """Return a token with vLLM's `logprob`, under the sampled distribution (for greedy, at temperature 1).
 
     That under the model is the same number at temperature 1 without cuts. vLLM tells one of both: elsewhere it is NaN.
-    Raises `FloatingPointError` if it is not finite.
+    `likeliest` are tokens with their log-probabilities, among them the `how.alternatives` likeliest ones. Raises
+    `FloatingPointError` if `logprob` is not finite.
     """
-    logprob = entry[token].logprob
     if not math.isfinite(logprob):
         raise FloatingPointError("the model's logits are not finite")
+    alternatives = _best(likeliest, how.alternatives) if how.alternatives else ()
     if how.temperature <= 0:
-        return SampledToken(token, 0.0, logprob, _likeliest(entry, how.alternatives))
+        return SampledToken(token, 0.0, logprob, alternatives)
     is_whole = how.temperature == 1 and how.top_p >= 1 and how.top_k <= 0
-    return SampledToken(token, logprob, logprob if is_whole else math.nan, _likeliest(entry, how.alternatives))
+    return SampledToken(token, logprob, logprob if is_whole else math.nan, alternatives)
 
 
-def _likeliest(entry: Mapping[int, Any], count: int) -> tuple[tuple[int, float], ...]:
-    """The `count` likeliest tokens of an entry, best first; vLLM adds the sampled one where it is not among them."""
-    pairs = sorted((-one.logprob, token) for token, one in entry.items())[:count]
-    return tuple((token, -logprob) for logprob, token in pairs)
+def _best(pairs: Iterable[tuple[int, float]], count: int) -> tuple[tuple[int, float], ...]:
+    """Return the `count` likeliest tokens, best first, of equal ones the lower."""
+    best = sorted((-logprob, token) for token, logprob in dict(pairs).items())[:count]
+    return tuple((token, -logprob) for logprob, token in best)

@@ -19,6 +19,7 @@ from rl.methods.options import PartError
 from rl.methods.parts.strategy import majority_labels, quota, token_forks
 from rl.methods.parts.strategy.replies.token_forks import _cut
 from rl.policy.hf import HFPolicy
+from rl.policy.vllm.outputs import CoreOutput
 from rl.policy.vllm.samples import NativeSamples
 from rl.records import Completion, Group, SamplingParams
 from rl.seeds import derive
@@ -208,8 +209,8 @@ def test_vllms_own_sampler_tells_the_likeliest_tokens_too() -> None:
     samples = NativeSamples(SimpleNamespace(vllm_config=None))
     how = SamplingParams(alternatives=2)
     assert samples.params(SimpleNamespace(params=how, ids=[]), 0)["logprobs"] == 2  # type: ignore[arg-type]
-    entry = {7: SimpleNamespace(logprob=-3.0), 5: SimpleNamespace(logprob=-0.2), 6: SimpleNamespace(logprob=-2.0)}
-    output = SimpleNamespace(request_id="0", outputs=[SimpleNamespace(token_ids=[7], logprobs=[entry])])
+    rows = SimpleNamespace(logprob_token_ids=np.array([[7, 5, 6, 4]]), logprobs=np.array([[-3.0, -0.2, -2.0, -2.5]]))
+    output = CoreOutput(0, [7], rows, False, 1, 0)
     ((token,),) = samples.samples([output], {0: SimpleNamespace(params=how)})  # type: ignore[dict-item]
     assert token == (7, -3.0, -3.0, ((5, -0.2), (6, -2.0)))
 

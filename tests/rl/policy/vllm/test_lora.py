@@ -140,19 +140,19 @@ def test_frozen_weights_wait_in_memory_while_the_trainer_works(policy, loads, mo
 
 def test_a_process_of_its_own_gets_base_and_adapters_again_when_it_is_killed(monkeypatch, caplog):
     """With a tied output matrix, and adapters on layers that vLLM fuses with others that have none."""
-    net, messages, call = (
+    net, messages, send = (
         model_with_adapters("qwen2", targets="q_proj,up_proj,down_proj", tie_word_embeddings=True),
         [],
-        EngineProcess.call,
+        EngineProcess.send,
     )
 
-    def deadly_call(process, message):
+    def deadly_send(process, message):
         messages.append(message[0])
         if messages.count("load_adapter_folder") == 3 and message[0] == "load_adapter_folder":
             os.kill(process.pid, signal.SIGKILL)
-        return call(process, message)
+        return send(process, message)
 
-    monkeypatch.setattr(EngineProcess, "call", deadly_call)
+    monkeypatch.setattr(EngineProcess, "send", deadly_send)
     with open_vllm(net, slots=8, separate_process=True) as policy:
         for seed in range(3):
             perturb_adapters(net, seed)

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from rl.policy.sampling import mask_top_p_top_k
+from rl.policy.vllm.engine_client import VLLMEngineClient
+from rl.policy.vllm.requests import RequestSnapshot
 from tests.support.models import perturb_weights, teacher_forced_logprobs
 from tests.support.sampling import PROMPT, STOP, make_prompt, params, sample_all, wait_for_tokens
 from tests.support.vllm import needs_vllm, open_vllm, vllm_model
@@ -36,14 +38,15 @@ def schedule_ahead(patch):
     patch.setattr(CpuPlatform, "check_and_update_config", classmethod(check_and_update_config))
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["", "scheduling ahead"])
+@pytest.fixture(scope="module", params=["", "scheduling ahead", "a process of its own"])
 def policy(request):
     with pytest.MonkeyPatch.context() as patch:
-        if request.param:
+        is_ahead, is_apart = request.param == "scheduling ahead", request.param == "a process of its own"
+        if is_ahead:
             schedule_ahead(patch)
-        with open_vllm(net(), slots=8, draws="native") as policy:
-            core = policy.engine._engine.engine_core.engine_core
-            assert (core.batch_queue is not None) is request.param
+        with open_vllm(net(), slots=8, draws="native", separate_process=is_apart) as policy:
+            if not is_apart:
+                assert (policy.engine._engine.engine_core.engine_core.batch_queue is not None) is is_ahead
             yield policy
             assert policy.engine.requests == {}
 
@@ -140,6 +143,33 @@ def test_a_cancelled_request_and_a_late_one_leave_the_others_alone(policy):
     assert isinstance(replies[1], asyncio.CancelledError)
     whole = sample_all(policy, *((make_prompt(n), params(n, 20, stop=())) for n in range(9)))
     assert [one.ids for n, one in enumerate(replies) if n != 1] == [one.ids for n, one in enumerate(whole) if n != 1]
+
+
+def test_another_process_computes_a_step_ahead_and_no_token_is_lost_or_told_twice(policy, monkeypatch):
+    if not isinstance(policy.engine, VLLMEngineClient):
+        pytest.skip("there is one process")
+    messages = []  # True where one was sent before the tokens of the step were returned
+    send, finish_step = VLLMEngineClient._send, VLLMEngineClient._finish_step
+    monkeypatch.setattr(
+        VLLMEngineClient, "_send", lambda engine, *words: (messages.append(words[0]), send(engine, *words))[1]
+    )
+    monkeypatch.setattr(
+        VLLMEngineClient, "_finish_step", lambda engine: (messages.append("wait"), finish_step(engine))[1]
+    )
+    engine = policy.engine
+    whole = engine.add_request(RequestSnapshot(PROMPT, params(1, 6, stop=()), []))
+    steps = [engine.step(), engine.step()]
+    assert messages == ["step", "wait", "step", "wait", "step"]
+    other = engine.add_request(RequestSnapshot(PROMPT, params(2, 3, stop=()), []))
+    engine._call("abort", ())  # any message but a step: the tokens of the step ahead are kept until they are asked for
+    steps.append(engine.step())
+    engine.abort([other])
+    while engine.requests:
+        steps.append(engine.step())
+    tokens = [output.sample.token for step in steps for output in step if output.key == whole]
+    assert tuple(tokens) == sample_all(policy, (PROMPT, params(1, 6, stop=())))[0].ids
+    assert sum(output.key == other for step in steps for output in step) <= 1
+    assert [output.is_finished for step in steps for output in step if output.key == whole] == [False] * 5 + [True]
 
 
 def test_a_process_of_its_own_reads_the_weights_where_they_are(monkeypatch):

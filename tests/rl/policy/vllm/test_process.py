@@ -100,9 +100,9 @@ def test_replies_are_those_of_the_hf_engine_before_and_after_new_weights(policy)
 
 
 def test_a_step_is_one_message_and_an_interrupted_reply_goes_on(policy, monkeypatch):
-    messages, call = [], EngineProcess.call
+    messages, send = [], EngineProcess.send
     monkeypatch.setattr(
-        EngineProcess, "call", lambda process, message: (messages.append(message[0]), call(process, message))[1]
+        EngineProcess, "send", lambda process, message: (messages.append(message[0]), send(process, message))[1]
     )
 
     async def play():
@@ -128,10 +128,10 @@ def test_a_lost_engine_is_replaced_and_every_reply_goes_on_behind_its_tokens(
 
     One that neither ends nor answers is killed after its timeout.
     """
-    call, numbers, version = EngineProcess.call, count(1), policy.version
+    send, numbers, version = EngineProcess.send, count(1), policy.version
     killed_processes = []
 
-    def deadly_call(process, message):
+    def deadly_send(process, message):
         if message[0] == moment and not killed_processes and (moment != "step" or next(numbers) == 6):
             killed_processes.append(process)
             os.kill(process.pid, signal.SIGSTOP)  # it gets the message and does nothing about it
@@ -139,7 +139,7 @@ def test_a_lost_engine_is_replaced_and_every_reply_goes_on_behind_its_tokens(
                 process.timeout_s = 2.0
             else:
                 threading.Timer(0.2, os.kill, (process.pid, signal.SIGKILL)).start()
-        return call(process, message)
+        return send(process, message)
 
     async def play():
         tasks = [asyncio.create_task(policy.sample(*one, session=f"{n}")) for n, one in enumerate(REQUESTS)]
@@ -150,7 +150,7 @@ def test_a_lost_engine_is_replaced_and_every_reply_goes_on_behind_its_tokens(
         return await asyncio.gather(*tasks)
 
     before = deepcopy(net())
-    monkeypatch.setattr(EngineProcess, "call", deadly_call)
+    monkeypatch.setattr(EngineProcess, "send", deadly_send)
     replies = asyncio.run(play())
     (old_process,) = killed_processes
     assert old_process._popen.returncode == -signal.SIGKILL and not os.path.exists(old_process.home)

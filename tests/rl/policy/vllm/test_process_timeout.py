@@ -17,7 +17,8 @@ def test_a_process_that_does_not_answer_is_killed_after_the_limit(monkeypatch, s
     os.kill(process.pid, signal.SIGSTOP)
     message = rf"process {process.pid} gave no answer for 0\.5 s \(TURNWISE_ENGINE_TIMEOUT_S\) and was killed"
     with pytest.raises(EngineLost, match=message):
-        process.call(b"x" * size)
+        process.send(b"x" * size)
+        process.receive()
     process.close()
     assert process._popen.returncode == -signal.SIGKILL
     assert not os.path.exists(home)
@@ -27,7 +28,8 @@ def test_an_answer_within_the_limit_is_not_hurried():
     process = EngineProcess(tempfile.mkdtemp(), {})
     try:
         assert process.timeout_s == 1800
-        assert process.call(("step", (), [], []))[0] == "failed"  # there is no engine yet, and it says so
+        process.send(("step", (), [], []))
+        assert process.receive()[0] == "failed"  # there is no engine yet, and it says so
     finally:
         process.close()
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -16,6 +17,7 @@ from rl.evaluate import __main__ as evaluate
 from rl.policy import registry
 from rl.policy.vllm import launch, process, shared_weights, weight_file, weight_sync
 from rl.policy.vllm.devices import EngineDevices
+from rl.policy.vllm.outputs import CoreOutput, TokenOutputs
 from rl.policy.vllm.requests import RequestSnapshot
 from rl.policy.vllm.samples import NativeSamples
 from rl.processes import shared_folder
@@ -108,11 +110,13 @@ def test_a_process_that_ended_says_how_and_what_it_said_since_its_last_answer(mo
     home = tmp_path / "home"
     home.mkdir()
     engine_process = process.EngineProcess(str(home), {})
-    assert engine_process.call("anything") == 1
+    engine_process.send("anything")
+    assert engine_process.receive() == 1
     with pytest.raises(
         process.EngineLost, match=rf"^the engine's process {engine_process.pid} (was|ended with) {words}$"
     ):
-        engine_process.call("more")
+        engine_process.send("more")
+        engine_process.receive()
     engine_process.close()
     assert not home.exists()
 
@@ -173,19 +177,47 @@ def test_vllms_own_sampler_gets_a_seed_for_each_reply_and_another_behind_an_inte
     assert first.params(greedy, 0) == {"temperature": 0.0, "logprobs": 0}
 
 
+def output(*pairs, alternatives=()):
+    """What a step of vLLM brought request 7: tokens with their log-probabilities."""
+    rows = [[pair, *alternatives] for pair in pairs]
+    ids, values = (np.array([[pair[i] for pair in row] for row in rows]) for i in (0, 1))
+    logprobs = SimpleNamespace(logprob_token_ids=ids, logprobs=values)
+    return CoreOutput(7, [token for token, _ in pairs], logprobs, False, 1, 0)
+
+
 def test_a_step_may_bring_several_tokens_or_numbers_that_are_none():
     reader, requests = NativeSamples(Reader(False)), {7: RequestSnapshot((1,), SamplingParams(9, temperature=0.5), [])}
-
-    def output(*pairs):
-        logprobs = [{token: SimpleNamespace(logprob=value)} for token, value in pairs]
-        reply = SimpleNamespace(token_ids=[token for token, _ in pairs], logprobs=logprobs)
-        return SimpleNamespace(request_id="7", outputs=[reply])
-
     ((one, two),) = reader.samples([output((3, -1.0), (5, -2.0))], requests)
     assert (one.token, one.logprob, two.token) == (3, -1.0, 5) and math.isnan(one.model_logprob)
     assert reader.samples([], requests) == []
     with pytest.raises(FloatingPointError):
         reader.samples([output((3, math.nan))], requests)
+    with pytest.raises(RuntimeError, match="the log-probability of another"):
+        reader.samples([output((3, -1.0))._replace(token_ids=[4])], requests)
+
+
+def core_request(name, given, *prompt):
+    return SimpleNamespace(request_id=name, external_req_id=given, prompt_token_ids=prompt)
+
+
+def core_output(name, *tokens, **more):
+    plain = {"new_logprobs": None, "finish_reason": None, "stop_reason": None, "prefill_stats": None}
+    return SimpleNamespace(request_id=name, new_token_ids=list(tokens), **{**plain, **more})
+
+
+def test_outputs_of_vllms_core_are_told_by_the_keys_that_were_given():
+    outputs = TokenOutputs()
+    for name, given in (("7-ab", "7"), ("8", None), ("9-cd", "9")):  # an older vLLM does not change ids
+        outputs.add_request(core_request(name, given, 5, 5, 5), None, None, 0)
+    assert outputs.abort_requests(["9", "11"], False) == ["9-cd"]
+    prefill = SimpleNamespace(num_cached_tokens=2)
+    step = [core_output("7-ab", 1, prefill_stats=prefill), core_output("9-cd", 4), core_output("8", 3, finish_reason=1)]
+    found = outputs.process_outputs(step, engine_core_timestamp=0.0, iteration_stats=None)
+    assert found.reqs_to_abort == []
+    assert found.request_outputs == [CoreOutput(7, [1], None, False, 3, 2), CoreOutput(8, [3], None, True, 3, 0)]
+    assert outputs.get_num_unfinished_requests() == 1 and outputs.has_unfinished_requests()
+    with pytest.raises(RuntimeError, match="gave a request up"):
+        outputs.process_outputs([core_output("7-ab", finish_reason="error")])
 
 
 def read_and_double(channel):
