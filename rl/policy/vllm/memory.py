@@ -86,13 +86,16 @@ def gpu_memory_utilization(free: int, total: int, reserve_bytes: int, following:
 
 @contextmanager
 def explain_out_of_memory(activity: str, description: str) -> Iterator[None]:
-    """Context that turns `torch.OutOfMemoryError` into a `ValueError` that says what to change.
+    """Context that turns an error of too little memory into a `ValueError` that says what to change.
 
-    `activity` completes "vLLM ran out of memory ..."; `description` is that of the budget.
+    It is torch's, or that of vLLM's own allocator, which an engine that can sleep uses. `activity` completes "vLLM ran
+    out of memory ..."; `description` is that of the budget.
     """
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "CUDA Error: out of memory" not in str(error):
+            raise
         raise ValueError(f"vLLM ran out of memory {activity} ({description}); {ADVICE}") from error
 
 

@@ -180,6 +180,8 @@ class VLLMPolicy(BatchingEngine):
         return config._replace(lora_rank=0, lora_targets=())
 
     def _push_weights(self) -> None:
+        if self.engine.can_sleep and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()  # of what the trainer's last update needed: the engine wakes up in this memory
         weight_sync.push_weights(self.engine, self.model)
         self.logprob_gap = weight_sync.check_weights(self.engine, self.model, self.dtype)
 

@@ -87,7 +87,20 @@ def test_a_cpu_cache_holds_every_sequence_or_as_much_as_is_allowed_and_one_at_le
     assert sizes == [8 * 4 * 32 * 256, 100_000, 1 * 4 * 32 * 256]
 
 
-def test_running_out_of_memory_says_what_to_lower():
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:163"),  # an engine that wakes up
+    ],
+    ids=["torch", "vLLM"],
+)
+def test_running_out_of_memory_says_what_to_lower(error):
     message = r"out of memory at its start \(0\.5 of 80 GiB\).*--max-tokens.*--engine hf"
     with pytest.raises(ValueError, match=message), explain_out_of_memory("at its start", "0.5 of 80 GiB"):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
+
+
+def test_other_errors_of_the_engine_stay_as_they_are():
+    with pytest.raises(RuntimeError, match="it is late"), explain_out_of_memory("at its start", "0.5 of 80 GiB"):
+        raise RuntimeError("it is late")
