@@ -175,11 +175,12 @@ def _told(name: str, result: dict[str, Any], pieces: dict[str, Any]) -> tuple[st
     if "failed" in result:
         return f"failed: {result['failed']}", ""
     if "handover_s" in result:
-        rival = pieces.get(name.replace("rollout", "offline").replace("process", "offline"), {}).get("per_s")
-        share = f"{result['per_s']['median'] / rival['median']:.2f} of vLLM offline" if rival else ""
+        rival = pieces.get(name.replace("rollout", "offline").replace("process", "offline"), {})
+        speed, ways = result["per_s"], {"per_s": "vLLM offline", "with_logprobs_per_s": "that with log-probabilities"}
+        shares = [f"{speed['median'] / rival[way]['median']:.2f} of {ways[way]}" for way in ways if way in rival]
         return (
-            f"{result['per_s']['median']:,.0f} tokens/s",
-            f"{share}, hand-over {result['handover_s']['median']:.2f} s",
+            f"{speed['median']:,.0f} tokens/s",
+            ", ".join([*shares, f"hand-over {result['handover_s']['median']:.2f} s"]),
         )
     if "per_s" in result:
         return f"{result['per_s']['median']:,.0f} tokens/s", ""

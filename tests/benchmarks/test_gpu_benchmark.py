@@ -85,6 +85,14 @@ def test_pieces_that_time_is_too_short_for_wait_for_the_next_call(monkeypatch, t
     assert ended.value.code == 2 and "its pieces were measured on NVIDIA H100" in capsys.readouterr().err
 
 
+def test_sampling_is_shown_beside_vllms_own_with_and_without_log_probabilities():
+    speed = {"per_s": {"median": 10.0}, "handover_s": {"median": 0.5}}
+    pieces = {"offline-x": {"per_s": {"median": 20.0}, "with_logprobs_per_s": {"median": 8.0}}}
+    _, beside = gpu._told("process-x", speed, pieces)
+    assert beside == "0.50 of vLLM offline, 1.25 of that with log-probabilities, hand-over 0.50 s"
+    assert gpu._told("rollout-y", speed, pieces) == ("10 tokens/s", "hand-over 0.50 s")
+
+
 @pytest.mark.long
 def test_the_command_measures_every_piece_and_a_run_that_is_stopped_goes_on(tmp_path, monkeypatch):
     """In processes of their own, as on a GPU; what needs vLLM is left out or done by the hf engine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -217,7 +218,10 @@ class VLLMEngine:
         """Stop vLLM and free its memory."""
         self._shutdown()
         self.requests.clear()
-        self._engine = self._reader = None  # type: ignore[assignment] # vLLM's memory is free when nothing refers to it
+        self._engine = self._reader = None  # type: ignore[assignment]
+        gc.collect()  # its objects refer to each other
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()  # else vLLM's allocator counts its blocks as in use, and takes no further engine
 
 
 def _check_length(request: EngineRequest, length: int) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.process import EngineLost, EngineProcess
-from rl.policy.vllm.requests import EngineRequest, StepOutput, UnsupportedAdapters, as_snapshot
+from rl.policy.vllm.requests import EngineRequest, StepOutput, UnsupportedAdapters, as_snapshot, from_columns
 from rl.policy.vllm.shared_weights import release_shared, share_weights
 from rl.policy.vllm.weight_file import write_weights
 from rl.processes.shared_folder import make_folder
@@ -74,11 +74,11 @@ class VLLMEngineClient:
 
     def abort(self, keys: Iterable[int]) -> None:
         """Remove requests with the next message; keys that the engine does not hold are ignored."""
-        removed = set(keys)
-        for key in removed:
+        unwanted_keys = set(keys)
+        for key in unwanted_keys:
             if self.requests.pop(key, None) is not None and self._added_requests.pop(key, None) is None:
                 self._aborted_keys.append(key)
-        self._early_outputs = [output for output in self._early_outputs if output.key not in removed]
+        self._early_outputs = [output for output in self._early_outputs if output.key not in unwanted_keys]
 
     def step(self) -> list[StepOutput]:
         """Compute one step and return the new tokens. A request may have none: a long prompt takes several steps."""
@@ -141,7 +141,7 @@ class VLLMEngineClient:
         if not self._is_ahead:
             return
         self._is_ahead = False
-        for output in self._receive():
+        for output in from_columns(self._receive()):
             if output.key in self.requests:  # others were aborted meanwhile
                 self._early_outputs.append(output)
                 if output.is_finished:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
+
+from rl.policy.vllm.requests import as_columns
 
 POLL_S = 0.2  # between checks whether the parent lives
 
@@ -16,7 +19,8 @@ def serve(descriptor: int, parent: int, home: str) -> None:
     """Answer the messages of a `VLLMEngineClient` until the channel is closed or a message is None.
 
     A message is `(method, arguments, new requests by key, aborted keys)`; the first one's method is "start". An answer
-    is `("done", result, number of cached tokens)`, or `("failed", name of the error's type, its message)`.
+    is `("done", result, number of cached tokens)`, or `("failed", name of the error's type, its message)`. The result
+    of a step is in columns (`rl.policy.vllm.requests.as_columns`).
 
     Args:
         descriptor: File descriptor of the channel.
@@ -44,6 +48,8 @@ def serve(descriptor: int, parent: int, home: str) -> None:
                 for key, request in new_requests:
                     engine.add_request(request, key)
                 result = getattr(engine, method)(*arguments)
+                if method == "step":
+                    result = as_columns(result)
         except Exception as fault:
             answer = "failed", type(fault).__name__, " ".join(str(fault).split())[:2000]
         else:
@@ -60,7 +66,10 @@ def serve(descriptor: int, parent: int, home: str) -> None:
 def _start_engine(config: Any, home: str) -> Any:
     from rl.policy.vllm.engine import VLLMEngine  # imports torch for seconds, in which the parent is watched already
 
-    return VLLMEngine(config, home)
+    engine = VLLMEngine(config, home)
+    gc.collect()
+    gc.freeze()  # nothing of vLLM is garbage before the end, so it need not be searched for any
+    return engine
 
 
 def _watch_parent(parent: int, home: str) -> None:

@@ -60,13 +60,17 @@ def launch_vllm(config: EngineConfig, folder: Path) -> Any:
     for name, content in config.images.processor if config.images else ():
         (folder / name).write_bytes(content)
     (folder / "config.json").write_text(config.model_config, encoding="utf-8")  # the weights are loaded later
-    engine = _make_llm_engine(
-        config,
-        model=str(folder),
-        worker_extension_cls=WORKER_EXTENSION,
-        weight_transfer_config=WeightTransferConfig(backend=BACKEND),
-        **options,
-    )
+    options |= {
+        "model": str(folder),
+        "worker_extension_cls": WORKER_EXTENSION,
+        "weight_transfer_config": WeightTransferConfig(backend=BACKEND),
+    }
+    # Not named here: an error that vLLM meets and keeps at its import keeps this frame, and so what it names.
+    return _prepare(_make_llm_engine(config, **options), config)
+
+
+def _prepare(engine: Any, config: EngineConfig) -> Any:
+    """Make a new engine ready for weights, and return it."""
     if config.images:
         engine.model_executor.collective_rpc(
             "turnwise_feed_stand_in", args=(config.images.token, config.images.stand_in)

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import weakref
 from functools import cache
 
 import numpy as np
@@ -45,10 +46,15 @@ def policy(request):
         if is_ahead:
             schedule_ahead(patch)
         with open_vllm(net(), slots=8, draws="native", separate_process=is_apart) as policy:
+            references = []
             if not is_apart:
-                assert (policy.engine._engine.engine_core.engine_core.batch_queue is not None) is is_ahead
+                engine = policy.engine._engine
+                assert (engine.engine_core.engine_core.batch_queue is not None) is is_ahead
+                references = [weakref.ref(engine), weakref.ref(engine.model_executor.driver_worker.worker)]
+                del engine
             yield policy
             assert policy.engine.requests == {}
+        assert [reference() for reference in references] == [None] * len(references)  # and so is its memory
 
 
 def test_a_reply_is_the_same_alone_and_in_company(policy):

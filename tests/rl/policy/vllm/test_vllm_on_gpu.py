@@ -114,7 +114,7 @@ def test_adapters_are_replaced_beside_frozen_weights():
             policy.pause()
 
 
-RUNS = [(), ("--lag", "2", "--overlap"), ("--lora", "4"), ("--engines", "2", "--lag", "1")]
+RUNS = [(), ("--lag", "2", "--overlap"), ("--lora", "4")]
 
 
 @pytest.mark.parametrize("more", RUNS, ids=" ".join)
