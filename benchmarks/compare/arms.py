@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -27,6 +28,7 @@ from benchmarks.support.runs import evaluate, interval, train
 
 SHARED = ["--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
 GRID = 200  # places on the token axis at which curves are read
+TITLE_WIDTH = 66  # characters above a plot
 MEASURES = {
     "area": "area gained",
     "held_out": "held-out gained",
@@ -196,7 +198,7 @@ def plot(comparison: Comparison, runs: dict[str, list[dict[str, Any]]], path: Pa
         axis.fill_between(places, np.min(curves, axis=0), np.max(curves, axis=0), alpha=0.12, color=line.get_color())
     success = "success of greedy play" if comparison.is_judged_apart else "training success (sampled)"
     axis.set(xlabel="thousand sampled tokens", ylabel=success)
-    axis.set_title(f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", size=9)
+    axis.set_title(textwrap.fill(f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", TITLE_WIDTH), size=9)
     axis.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
