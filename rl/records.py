@@ -172,6 +172,7 @@ class Trajectory:
     markov: bool = False  # whether the environment declares that the states of its turns are Markov
     final: Messages = ()  # the environment's messages after the last reply
     error: str | None = None  # "TYPE: text" of the exception that ended an errored episode, or one of `POLICY_FAULT`
+    error_line: str = ""  # "FILE, line N" of a user's code that led to it, if one did
     fork: Fork | None = None  # None if it was played from the start
     replayed: bool = False  # of an earlier group or another run: a strategy has added it to this one
     guided: int = 0  # turns of a solution that the episode began with, in its first context; it says less of the task
@@ -183,6 +184,11 @@ class Trajectory:
     num_reused: int = 0  # tokens at the beginning of its first own reply that were taken over from another member's
     player: str = ""  # who played the seat; "" for the policy that the episode is played for
     spare: Literal["", "used", "unused"] = ""  # whether it took a failed member's place, or was thrown away
+
+    @property
+    def failure(self) -> str:
+        """The error, with the line of a user's code that led to it; "" without an error."""
+        return f"{self.error or ''}{f' ({self.error_line})' if self.error_line else ''}"
 
     @property
     def reward(self) -> float:

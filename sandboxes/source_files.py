@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,19 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from sandboxes.own_packages import PACKAGES, ROOT
+
 SOURCES_VARIABLE = "TURNWISE_SOURCES"  # a file of the sources that `loaded_sources` returned in another process
+
+MAX_FRAMES = 100  # that are searched for a line; more there are where code calls itself
+# With the separator at the end. The packages of an editable installation are beside those of the user's tests.
+_FOLDERS_OF_OTHERS = tuple(
+    os.path.join(folder, "")
+    for folder in (
+        *(sysconfig.get_path(n) for n in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(str(ROOT / name) for name in PACKAGES),
+    )
+)
 
 _loaded: dict[str, tuple[str, str]] = {}  # by the path that was asked for: the file it leads to, and its source
 _loaded_text: dict[Path, str] = {}
@@ -80,6 +93,24 @@ def failure_text(error: BaseException, label: str, file: str = "") -> str:
         place, line = (own_frames[-1].filename, own_frames[-1].lineno) if own_frames else (None, None)
     where = label if place is None or (place == file and label.endswith(".py")) else place
     return f"{where}{f', line {line}' if line else ''}: {type(error).__name__}{f': {message}' if message else ''}"
+
+
+def user_code_line(error: BaseException) -> str:
+    """Return "FILE, line N" of the last line of a user's code that led to `error` or its cause; "" without one.
+
+    Code of a user is neither Python's, nor this project's, nor in an installed package.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        for frame in reversed(traceback.extract_tb(link.__traceback__, limit=-MAX_FRAMES)):
+            if frame.lineno and _is_of_user(frame.filename):
+                return f"{frame.filename}, line {frame.lineno}"
+        link = link.__cause__
+    return ""
+
+
+def _is_of_user(filename: str) -> bool:
+    return os.path.isabs(filename) and not filename.startswith(_FOLDERS_OF_OTHERS)
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def play(recipe: Recipe, size: int, sample: Sample, *, max_turns: int = toy.MAX_
                 if group.ticket != ticket:
                     place.fail("returned the Group of another ticket")
                 if not group.trajectories:
-                    reason = group.errored[0].error if group.errored else "no member was played"
+                    reason = group.errored[0].failure if group.errored else "no member was played"
                     place.fail(f"every episode of the toy environment fails: {reason}")
                 place.expect_list(group.rewards, len(group.trajectories), "trajectory")
                 if any(not trajectory.turns for trajectory in group.trajectories):

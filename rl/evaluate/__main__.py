@@ -241,7 +241,7 @@ def _open_target(args: argparse.Namespace) -> EvaluationTarget:
 
 
 def _first_error(groups: Sequence[Group]) -> str:
-    ticket, error = next((group.ticket, group.errored[0].error) for group in groups if group.errored)
+    ticket, error = next((group.ticket, group.errored[0].failure) for group in groups if group.errored)
     return f"the first: {task_label(ticket)}: {error}"
 
 

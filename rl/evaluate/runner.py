@@ -180,7 +180,8 @@ async def _play_all(
             scored_members = {trajectory.member for trajectory in group.trajectories}
             failures = {trajectory.member: trajectory for trajectory in group.errored}
             retry_errors.extend(
-                f"{task_label(ticket)}: {failures[member].error}" for member in sorted(failures.keys() & scored_members)
+                f"{task_label(ticket)}: {failures[member].failure}"
+                for member in sorted(failures.keys() & scored_members)
             )
             group.errored = [failures[member] for member in sorted(failures.keys() - scored_members)]
         complete[ticket.number] = groups

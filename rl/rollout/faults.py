@@ -22,6 +22,8 @@ from envs.spaces import MessagesSpace
 from envs.types import Message, Stop, assistant
 from rl.records import Ticket, Trajectory, Turn, is_reward
 from rl.rollout.runner import Runner
+from rl.rollout.workers.errors import line_in_worker
+from sandboxes.source_files import user_code_line
 
 # Types of errors, or of their causes, that no reply brings about: a provider is down, or has no room; an environment
 # that an expert is followed in does not repeat itself.
@@ -34,12 +36,15 @@ CONTROL_TURNS = 100  # that a control plays at most, unless the policy has playe
 def set_error(trajectory: Trajectory, error: Exception, *, is_waiting: bool = False) -> None:
     """Mark an attempt as ended by `error`: its `stop` becomes `Stop.ERROR`, its `error` "TYPE: text".
 
-    There is no suspect if the error is one of the infrastructure's, or says that it is. A seat that `is_waiting` has
-    replied before and waited for others when the error came: its error says so, and it is no suspect.
+    There is no suspect if the error is one of the infrastructure's, or says that it is; of others `error_line` is the
+    line of a user's code that led there. A seat that `is_waiting` has replied before and waited for others when the
+    error came: its error says so, and it is no suspect.
     """
     trajectory.stop, trajectory.error = Stop.ERROR, f"{WAITING}: " * is_waiting + error_text(error)
     if is_infrastructure(error):
         trajectory.fault = None
+    else:
+        trajectory.error_line = line_in_worker(error) or user_code_line(error)
 
 
 def is_infrastructure(error: BaseException | None) -> bool:

@@ -81,6 +81,7 @@ def _record(
         "reward": trajectory.reward,
         "shaped_reward": shaped_reward,
         "error": trajectory.error,
+        **({"error_line": trajectory.error_line} if trajectory.error_line else {}),
         "fork": trajectory.fork and trajectory.fork._asdict(),
         "replayed": trajectory.replayed,
         "guided": trajectory.guided,

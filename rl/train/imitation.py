@@ -129,7 +129,7 @@ class Demonstrations:
         is_contest = getattr(self.env.unwrapped, "is_contest", False)  # nobody wins every game of one
         if episode.error or not (episode.success or is_contest):
             ended = f"no success with a return of {episode.reward:g}; is Outcome.success set?"
-            raise ValueError(f"the oracle fails on task {episode.task or index}: {episode.error or ended}")
+            raise ValueError(f"the oracle fails on task {episode.task or index}: {episode.failure or ended}")
         return tokenize(episode, self.make_agent(), self.encode)
 
 

@@ -112,7 +112,7 @@ async def _play(
         raise TrainingStopped(f"the sampling engine died: {engines.failure}")
     if not any(group.trajectories for group in groups):
         split = groups_to_play[0].split
-        raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
+        raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].failure}")
     return groups
 
 

@@ -99,12 +99,18 @@ def _episode(episode: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str
         "version": episode.get("version"),
         "shaped": _number(episode.get("shaped_reward"), 6),
         "answer": episode.get("answer"),
-        "error": episode.get("error"),
+        "error": _failure(episode),
         "final": _list(episode.get("final")) or None,
         "player": episode.get("player") or None,
     }
     result = {name: _json_safe(value) for name, value in values.items() if value is not None}
     return result | {"turns": [_turn(turn, indices) for turn in episode["turns"]]}
+
+
+def _failure(episode: Mapping[str, Any]) -> Any:
+    """The error of an episode, with the line of a user's code that led to it."""
+    error, line = episode.get("error"), episode.get("error_line")
+    return f"{error} ({line})" if error and line else error
 
 
 def _turn(turn: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str, Any]:

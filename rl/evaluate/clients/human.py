@@ -78,7 +78,7 @@ class HumanClient:
             end = f"# end of {trajectory.task}: {trajectory.stop}, {outcome}, {turns}, return {trajectory.reward:g}"
             self._print(end)
         for failure in group.errored:
-            self._print(f"# {failure.task or task_label(group.ticket)} failed: {failure.error}")
+            self._print(f"# {failure.task or task_label(group.ticket)} failed: {failure.failure}")
 
     def _print_messages(self, messages: Sequence[Message]) -> None:
         for message in messages:

@@ -10,7 +10,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from envs.exits import error_text
+from sandboxes.source_files import user_code_line
 
+_LINE = "turnwise_line"  # attribute of an error that a worker sent
 MAX_CAUSES = 8
 MAX_TRACEBACK = 20_000  # characters
 
@@ -44,7 +46,7 @@ def dump_error(error: BaseException) -> bytes:
         reports.append(_report(link))
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     text = "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
-    return pickle.dumps((reports, text))
+    return pickle.dumps((reports, text, user_code_line(error)))
 
 
 def load_error(content: bytes) -> Exception:
@@ -52,12 +54,18 @@ def load_error(content: bytes) -> Exception:
 
     A type that is not to be had here is replaced by one of the same name. The traceback in the worker is a note of it.
     """
-    reports, text = pickle.loads(content)
+    reports, text, line = pickle.loads(content)
     chain = [_rebuild(report) for report in reports]
     for error, cause in pairwise(chain):
         error.__cause__ = cause
     chain[0].add_note(f"in a worker:\n{text}")
+    setattr(chain[0], _LINE, line)
     return chain[0]
+
+
+def line_in_worker(error: BaseException) -> str:
+    """Return the line of a user's code, as `user_code_line` does, of an error that a worker sent; else ""."""
+    return str(getattr(error, _LINE, ""))
 
 
 def _report(error: BaseException) -> _Report:

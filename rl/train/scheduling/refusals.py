@@ -16,7 +16,7 @@ def check_refusals(groups: Sequence[Group], per_update: int) -> None:
     `per_update` is how many groups an update takes.
     """
     num_tickets = len({group.ticket.number for group in groups})
-    errors = [trajectory.error for group in groups for trajectory in group.errored]
+    errors = [trajectory.failure for group in groups for trajectory in group.errored]
     # Wait for as many groups as an update needs: broken tasks fail fast, so they end before any others.
     if num_tickets >= max(per_update, 4) and errors and not any(group.trajectories for group in groups):
         raise TrainingStopped(f"every episode fails: {errors[0]}")

@@ -128,6 +128,13 @@ def test_a_failed_attempt_is_shown_without_being_scored(tmp_path: Path) -> None:
     assert last == {"index": 8, "split": "train", "seed": str(2**63 + 8), "version": 0, "error": toy.FAULT, "turns": []}
 
 
+def test_an_error_is_shown_with_the_line_that_led_to_it() -> None:
+    episode = {"turns": [], "error": "KeyError: 'b'", "error_line": "mine.py, line 3"}
+    assert encoding._failure(episode) == "KeyError: 'b' (mine.py, line 3)"
+    assert encoding._failure({"turns": [], "error": "KeyError: 'b'"}) == "KeyError: 'b'"
+    assert encoding._failure({"turns": []}) is None
+
+
 def test_updates_and_limit_choose_whole_groups_from_the_end(tmp_path: Path) -> None:
     run = toy.run(tmp_path / "run", *([small(10 * u + g, update=u) for g in range(3)] for u in (1, 2, 3)))
     source = reader.find(run)
