@@ -24,12 +24,14 @@ import rl.methods.recipes
 from rl.learner.learner import Learner
 from rl.learner.ranks.sharded import ShardedRanks
 from rl.methods.inputs import Row
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe, needs, words
 from rl.policy import lora, tiny
 from tests.support import rank_mutants
 
 LOGPROBS = ("ref", "proximal", "teacher")
 STREAMS = (*LOGPROBS, "reward", "value", "returns", "square")
+
+LEARNER_SLOTS = ("phases", "passes", "step", "ratio", "surrogate", "select", "penalty", "reduce")
 
 
 def rows(num_groups: int = 4, seed: int = 0) -> list[Row]:
@@ -116,8 +118,18 @@ def say(case: str, **numbers: Any) -> None:
     print(json.dumps({"case": case, **numbers}), flush=True)
 
 
+def distinct_recipes() -> dict[str, Recipe]:
+    """The first recipe of those that a learner cannot tell apart, when advantages are given."""
+    first: dict[str, str] = {}
+    for name, recipe in all_recipes().items():
+        texts = words(recipe)
+        kind = [texts[slot] for slot in LEARNER_SLOTS], needs(recipe, "value"), needs(recipe, "draws")
+        first.setdefault(json.dumps(kind), name)
+    return {name: all_recipes()[name] for name in first.values()}
+
+
 def main(store: Path, rank: int, count: int, shards: int, recipes: str, mutant: str) -> None:
-    """Run all cases, with the `recipes` of these names, or `all`.
+    """Run all cases, with the `recipes` of these names, or `all`, or those that are `distinct`.
 
     `mutant` names a fault of `tests.support.rank_mutants` that is put in before two of them.
     """
@@ -153,7 +165,8 @@ def main(store: Path, rank: int, count: int, shards: int, recipes: str, mutant: 
     trial = Trial(make_ranks, plain)
     if not mutant:
         critic = Trial(make_ranks, plain, critic=True)
-        names = all_recipes() if recipes == "all" else recipes.split(",")
+        sets = {"all": all_recipes, "distinct": distinct_recipes}
+        names = sets[recipes]() if recipes in sets else recipes.split(",")
         for name, recipe in ((name, all_recipes()[name]) for name in names):
             one = critic if needs(recipe, "value") else trial
             say(name, **one.gradients(recipe, with_draws(batch) if needs(recipe, "draws") else batch))
