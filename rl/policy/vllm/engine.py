@@ -6,7 +6,7 @@ import gc
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -221,7 +221,8 @@ class VLLMEngine:
         self._engine = self._reader = None  # type: ignore[assignment]
         gc.collect()  # its objects refer to each other
         if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()  # else vLLM's allocator counts its blocks as in use, and takes no further engine
+            with suppress(RuntimeError):  # of a GPU that has failed
+                torch.cuda.empty_cache()  # else vLLM's allocator counts its blocks as in use, and takes no other engine
 
 
 def _check_length(request: EngineRequest, length: int) -> None:

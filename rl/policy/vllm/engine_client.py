@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ class VLLMEngineClient:
     """A `VLLMEngine` in another process. Every method raises `EngineLost` if that is gone; then only `start` helps.
 
     A step is one message and its answer: requests that were added and aborted since the last message go with it. An
-    engine that draws by itself computes a step ahead, while the caller reads the last one's tokens; so requests that
-    are added wait one step. One with keyed draws does not, since then a reply's batches would depend on when it began.
+    engine with native draws computes a step ahead, while the caller reads the tokens of the last one, so that new
+    requests wait for one step more. With keyed draws it does not: there requests enter the step that they would enter
+    in this process.
     """
 
     def __init__(self, config: EngineConfig, environment: Mapping[str, str]) -> None:
@@ -57,8 +59,8 @@ class VLLMEngineClient:
         self._added_requests: dict[int, EngineRequest] = {}
         self._aborted_keys: list[int] = []
         self._keys, self._cached_tokens_before = count(), self.num_cached_tokens
-        self._is_ahead = False
-        self._early_outputs: list[StepOutput] = []  # of a step that another message was sent after
+        self._last_method = ""  # that a message named
+        self._unread_outputs: list[StepOutput] = []  # received, but not returned by `step` yet
         self._process = EngineProcess(make_folder(self.config.weight_bytes), self._environment)
         try:
             self._call("start", self.config)
@@ -78,19 +80,25 @@ class VLLMEngineClient:
         for key in unwanted_keys:
             if self.requests.pop(key, None) is not None and self._added_requests.pop(key, None) is None:
                 self._aborted_keys.append(key)
-        self._early_outputs = [output for output in self._early_outputs if output.key not in unwanted_keys]
+        self._unread_outputs = [output for output in self._unread_outputs if output.key not in unwanted_keys]
 
     def step(self) -> list[StepOutput]:
-        """Compute one step and return the new tokens. A request may have none: a long prompt takes several steps."""
-        if not self._is_ahead and not self._early_outputs:
+        """Return the new tokens of a step: of one that was begun before, or else of the next one.
+
+        A request may have none: a long prompt takes several steps.
+        """
+        assert self._process is not None
+        if not (self._process.is_pending or self._unread_outputs):
             self._send("step")
-            self._is_ahead = True
-        self._finish_step()
+        self._receive_step()
+        outputs, self._unread_outputs = self._unread_outputs, []
+        for output in outputs:
+            if output.is_finished:
+                del self.requests[output.key]
         if self.config.draws == "native" and self.requests:
-            self._send("step")
-            self._is_ahead = True
-        results, self._early_outputs = self._early_outputs, []
-        return results
+            with suppress(EngineLost):  # the next step will notice; these tokens are sound
+                self._send("step")
+        return outputs
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the weights, given as `(name in a checkpoint, tensor)`; remove adapters and the prefix cache.
@@ -100,9 +108,11 @@ class VLLMEngineClient:
         assert self._process is not None
         if self.config.shares_memory:
             handles, tensors = share_weights(weights)
-            self._call("load_shared_weights", handles)
-            del tensors
-            release_shared()
+            try:
+                self._call("load_shared_weights", handles)
+            finally:
+                del tensors
+                release_shared()
             return
         path = Path(self._process.home, "weights.safetensors")
         try:
@@ -136,20 +146,19 @@ class VLLMEngineClient:
         if self._process is not None:
             self._process.close()
 
-    def _finish_step(self) -> None:
-        """Wait for a step that is computed ahead, if one is, and take note of its tokens."""
-        if not self._is_ahead:
-            return
-        self._is_ahead = False
-        for output in from_columns(self._receive()):
-            if output.key in self.requests:  # others were aborted meanwhile
-                self._early_outputs.append(output)
-                if output.is_finished:
-                    del self.requests[output.key]
+    def _receive_step(self) -> None:
+        """Wait for the step that was begun, if one was, and take note of its tokens.
+
+        Raises its error, which may be about requests that were aborted since.
+        """
+        assert self._process is not None
+        if self._process.is_pending and self._last_method == "step":
+            outputs = from_columns(self._receive())
+            self._unread_outputs += [output for output in outputs if output.key in self.requests]
 
     def _call(self, method: str, *arguments: Any) -> Any:
         """Send a message of `rl.policy.vllm.engine_server` and return the method's result."""
-        self._finish_step()
+        self._receive_step()
         self._send(method, *arguments)
         return self._receive()
 
@@ -157,6 +166,7 @@ class VLLMEngineClient:
         new_requests = [(key, as_snapshot(request)) for key, request in self._added_requests.items()]
         aborted_keys, self._added_requests, self._aborted_keys = self._aborted_keys, {}, []
         assert self._process is not None
+        self._last_method = method
         self._process.send((method, arguments, new_requests, aborted_keys))
 
     def _receive(self) -> Any:
@@ -165,11 +175,10 @@ class VLLMEngineClient:
         status, *values = self._process.receive()
         if status == "failed":
             name, message = values
-            raise (
-                RERAISED_ERRORS[name](message)
-                if name in RERAISED_ERRORS
-                else EngineLost(f"the engine's process {self.pid} failed ({name}: {message})")
-            )
+            if name in RERAISED_ERRORS:
+                raise RERAISED_ERRORS[name](message)
+            self._process.kill()  # so that later messages meet no engine in a state that nobody knows
+            raise EngineLost(f"the engine's process {self.pid} failed ({name}: {message})")
         result, cached_tokens = values
         self.num_cached_tokens = self._cached_tokens_before + cached_tokens
         return result

@@ -68,7 +68,7 @@ def _start_engine(config: Any, home: str) -> Any:
 
     engine = VLLMEngine(config, home)
     gc.collect()
-    gc.freeze()  # nothing of vLLM is garbage before the end, so it need not be searched for any
+    gc.freeze()  # the million objects of a started vLLM need not be searched for garbage, as vLLM's own process does
     return engine
 
 

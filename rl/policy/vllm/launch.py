@@ -65,7 +65,8 @@ def launch_vllm(config: EngineConfig, folder: Path) -> Any:
         "worker_extension_cls": WORKER_EXTENSION,
         "weight_transfer_config": WeightTransferConfig(backend=BACKEND),
     }
-    # Not named here: an error that vLLM meets and keeps at its import keeps this frame, and so what it names.
+    # The engine has no name in this frame: imports of vLLM begin in it, and something that vLLM's `arg_utils` imports
+    # keeps an error, with all frames below it, for as long as the process lives.
     return _prepare(_make_llm_engine(config, **options), config)
 
 

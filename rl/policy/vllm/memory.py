@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ GIB = 2**30
 MAX_UTILIZATION = 0.9  # of a GPU's memory
 TRAINING_HEADROOM = 2 * GIB  # for the activations of a training step, and what CUDA itself takes
 CPU_BLOCK_SIZE = 32  # tokens of a cache block on a CPU: the fewest that vLLM's kernels take
+OUT_OF_MEMORY = re.compile(r"CUDA (error: )?out of memory", re.IGNORECASE)  # torch's, its drivers', vLLM's allocator's
 ADVICE = "less memory: lower --max-tokens, or --groups and --size; or use --engine hf"
 
 
@@ -94,7 +96,7 @@ def explain_out_of_memory(activity: str, description: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "CUDA Error: out of memory" not in str(error):
+        if not isinstance(error, torch.OutOfMemoryError) and not OUT_OF_MEMORY.search(str(error)):
             raise
         raise ValueError(f"vLLM ran out of memory {activity} ({description}); {ADVICE}") from error
 

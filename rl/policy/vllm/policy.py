@@ -7,6 +7,7 @@ and compared with the trainer's before the next token.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -111,9 +112,11 @@ class VLLMPolicy(BatchingEngine):
         sizes = f"{slots} sequences of {self.context} tokens, {memory.description}"
         self.description = f"vLLM {vllm.version}{where}: {sizes}"
         self._num_losses = 0  # engines lost since the last token
+        self._has_paused = False  # since the last weights
         try:
             self._restart_on_loss(self._push_weights)
         except Exception as error:
+            _clear_frames(error)
             self.engine.close()
             raise ValueError(f"{error}") from error
 
@@ -140,10 +143,17 @@ class VLLMPolicy(BatchingEngine):
 
     def pause(self) -> None:
         """Free the engine's memory for an optimiser step, if it can sleep; open requests continue afterwards."""
-        if self.engine.can_sleep and self.failure is None:
-            self._take_back_requests()
+        if not self.engine.can_sleep or self.failure is not None:
+            return
+        self._take_back_requests()
+        self._has_paused = True
+        try:
             with suppress(EngineLost):  # `sync_weights` will notice
                 self.engine.sleep()
+        except Exception as error:  # of a step that was computed ahead
+            self._fail(error)
+            if self.on_failure is None and self.failure is not None:
+                raise self.failure from error
 
     def sync_weights(self) -> None:
         """Load the model's weights into the engine and increase `version`; open requests continue behind their tokens.
@@ -163,6 +173,7 @@ class VLLMPolicy(BatchingEngine):
 
     def close(self) -> None:
         """Stop vLLM and free its memory; errors of an engine that has failed are ignored."""
+        _clear_frames(self.failure)
         with suppress(Exception) if self.failure else nullcontext():
             self.engine.close()
 
@@ -180,8 +191,7 @@ class VLLMPolicy(BatchingEngine):
         return config._replace(lora_rank=0, lora_targets=())
 
     def _push_weights(self) -> None:
-        if self.engine.can_sleep and torch.cuda.is_initialized():
-            torch.cuda.empty_cache()  # of what the trainer's last update needed: the engine wakes up in this memory
+        self._return_cached_memory()
         weight_sync.push_weights(self.engine, self.model)
         self.logprob_gap = weight_sync.check_weights(self.engine, self.model, self.dtype)
 
@@ -199,11 +209,18 @@ class VLLMPolicy(BatchingEngine):
 
     def _restart_engine(self) -> None:
         assert isinstance(self.engine, VLLMEngineClient)
+        self._return_cached_memory()
         try:
             self.engine.start()
         except ValueError as error:  # it started before: perhaps the last one's memory is not free yet
             raise EngineLost(f"the engine does not start again: {error}") from error
         self._push_weights()
+
+    def _return_cached_memory(self) -> None:
+        """Return the memory that torch keeps of the trainer's last update: an engine that slept wakes up in it."""
+        if self._has_paused and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        self._has_paused = False
 
     def _step(self) -> bool:
         """See `BatchingEngine`; a request's slot is its key in the engine."""
@@ -257,3 +274,10 @@ class VLLMPolicy(BatchingEngine):
 def _start_engine(config: EngineConfig, environment: Mapping[str, str] | None) -> VLLMEngine | VLLMEngineClient:
     """An engine in this process, or with an `environment` in a process of its own."""
     return VLLMEngine(config) if environment is None else VLLMEngineClient(config, environment)
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Drop what the frames of an error and its causes refer to: it keeps them, and they keep an engine in memory."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

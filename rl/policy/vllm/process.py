@@ -38,7 +38,8 @@ class EngineProcess:
 
     `home` is its folder for temporary files, deleted when it ends. Its output goes to a file, whose last line is part
     of the error when it dies; with VLLM_LOGGING_LEVEL it goes to standard error. A process that has not answered for
-    `timeout_s` seconds is killed: 1800, or the value of TURNWISE_ENGINE_TIMEOUT_S.
+    `timeout_s` seconds is killed: 1800, or the value of TURNWISE_ENGINE_TIMEOUT_S. `is_pending` says whether the answer
+    to the last message is still to be received.
     """
 
     def __init__(self, home: str, environment: Mapping[str, str]) -> None:
@@ -64,7 +65,7 @@ class EngineProcess:
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
-        self.home, self.pid, self._channel = home, self._popen.pid, channel
+        self.home, self.pid, self._channel, self.is_pending = home, self._popen.pid, channel, False
         self._output, self._output_size = output, 0  # bytes of it when the process last answered
         self.close = weakref.finalize(self, _close, self._popen, channel, home, os.getpid())
 
@@ -72,8 +73,13 @@ class EngineProcess:
         """Send a message, as `rl.policy.vllm.engine_server.serve` describes them, whose answer `receive` returns.
 
         A message is `(method, arguments, new requests by key, aborted keys)`. Raises `EngineLost` if the process takes
-        none within `timeout_s` seconds.
+        none within `timeout_s` seconds, or if the answer to the last one was not received: it would be taken for that
+        to this one, so the process is killed.
         """
+        if self.is_pending:
+            self.kill()
+            raise EngineLost(self._describe_end("was killed after a call that was interrupted"))
+        self.is_pending = True
         with self._ending_on_errors():
             self._channel.send(message)
 
@@ -85,23 +91,34 @@ class EngineProcess:
         with self._ending_on_errors():
             self._wait_for_answer()
             answer = self._channel.recv()
+            self.is_pending = False
         self._output_size = os.fstat(self._output.fileno()).st_size
         return answer
 
+    def kill(self) -> None:
+        """Kill the process; messages to it raise `EngineLost` from here on."""
+        self._popen.kill()
+
     @contextmanager
     def _ending_on_errors(self) -> Iterator[None]:
-        """Context that kills the process if it is late, or if half a message was sent or read."""
+        """Context of sending or receiving, in which a process that has ended is an `EngineLost`.
+
+        One that is late is killed, and so it is on any other error, such as Ctrl-C: perhaps half a message has passed.
+        """
         try:
             yield
+            return
         except (BlockingIOError, TimeoutError):
-            self._popen.kill()
+            self.kill()
             end = f"gave no answer for {self.timeout_s:g} s ({TIMEOUT_VARIABLE}) and was killed"
-            raise EngineLost(self._describe_end(end)) from None
         except (EOFError, OSError):
-            raise EngineLost(self._describe_end()) from None
+            end = ""
         except BaseException:
-            self._popen.kill()
+            self.kill()
+            self.is_pending = False
             raise
+        self.is_pending = False
+        raise EngineLost(self._describe_end(end)) from None
 
     def _wait_for_answer(self) -> None:
         """Wait until there is an answer. Time is counted in polls: while this process is stopped none passes."""

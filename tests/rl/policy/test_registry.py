@@ -91,13 +91,15 @@ def test_a_cpu_cache_holds_every_sequence_or_as_much_as_is_allowed_and_one_at_le
     "error",
     [
         torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: out of memory"),  # the driver's, as torch tells it
+        RuntimeError("a worker failed: CUDA out of memory. Tried to allocate 2.00 GiB"),
         RuntimeError("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:163"),  # an engine that wakes up
     ],
-    ids=["torch", "vLLM"],
+    ids=["torch", "driver", "worker", "vLLM"],
 )
 def test_running_out_of_memory_says_what_to_lower(error):
-    message = r"out of memory at its start \(0\.5 of 80 GiB\).*--max-tokens.*--engine hf"
-    with pytest.raises(ValueError, match=message), explain_out_of_memory("at its start", "0.5 of 80 GiB"):
+    message = r"out of memory taking over weights \(0\.5 of 80 GiB\).*--max-tokens.*--engine hf"
+    with pytest.raises(ValueError, match=message), explain_out_of_memory("taking over weights", "0.5 of 80 GiB"):
         raise error
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+import os
+import signal
 import weakref
 from functools import cache
 
@@ -11,7 +13,6 @@ import torch
 
 from rl.policy.sampling import mask_top_p_top_k
 from rl.policy.vllm.engine_client import VLLMEngineClient
-from rl.policy.vllm.requests import RequestSnapshot
 from tests.support.models import perturb_weights, teacher_forced_logprobs
 from tests.support.sampling import PROMPT, STOP, make_prompt, params, sample_all, wait_for_tokens
 from tests.support.vllm import needs_vllm, open_vllm, vllm_model
@@ -151,31 +152,29 @@ def test_a_cancelled_request_and_a_late_one_leave_the_others_alone(policy):
     assert [one.ids for n, one in enumerate(replies) if n != 1] == [one.ids for n, one in enumerate(whole) if n != 1]
 
 
-def test_another_process_computes_a_step_ahead_and_no_token_is_lost_or_told_twice(policy, monkeypatch):
+@pytest.mark.parametrize("moment", ["between steps", "with an unread answer", "before new weights"])
+def test_a_process_that_dies_a_step_ahead_loses_no_token(policy, moment):
     if not isinstance(policy.engine, VLLMEngineClient):
         pytest.skip("there is one process")
-    messages = []  # True where one was sent before the tokens of the step were returned
-    send, finish_step = VLLMEngineClient._send, VLLMEngineClient._finish_step
-    monkeypatch.setattr(
-        VLLMEngineClient, "_send", lambda engine, *words: (messages.append(words[0]), send(engine, *words))[1]
-    )
-    monkeypatch.setattr(
-        VLLMEngineClient, "_finish_step", lambda engine: (messages.append("wait"), finish_step(engine))[1]
-    )
-    engine = policy.engine
-    whole = engine.add_request(RequestSnapshot(PROMPT, params(1, 6, stop=()), []))
-    steps = [engine.step(), engine.step()]
-    assert messages == ["step", "wait", "step", "wait", "step"]
-    other = engine.add_request(RequestSnapshot(PROMPT, params(2, 3, stop=()), []))
-    engine._call("abort", ())  # any message but a step: the tokens of the step ahead are kept until they are asked for
-    steps.append(engine.step())
-    engine.abort([other])
-    while engine.requests:
-        steps.append(engine.step())
-    tokens = [output.sample.token for step in steps for output in step if output.key == whole]
-    assert tuple(tokens) == sample_all(policy, (PROMPT, params(1, 6, stop=())))[0].ids
-    assert sum(output.key == other for step in steps for output in step) <= 1
-    assert [output.is_finished for step in steps for output in step if output.key == whole] == [False] * 5 + [True]
+
+    async def play():
+        requests = [(make_prompt(n), params(n, 16, stop=())) for n in range(6)]
+        tasks = [asyncio.create_task(policy.sample(*one, session=f"{n}")) for n, one in enumerate(requests)]
+        await wait_for_tokens(policy, "0", 5)
+        assert policy.engine._process.is_pending
+        if moment == "with an unread answer":
+            assert policy.engine._process._channel.poll(60)
+        os.kill(policy.engine.pid, signal.SIGKILL)
+        if moment == "before new weights":
+            policy.sync_weights()
+        return requests, await asyncio.gather(*tasks)
+
+    pid = policy.engine.pid
+    requests, replies = asyncio.run(play())
+    assert policy.engine.pid != pid and policy.failure is None and policy.engine.requests == {}
+    for (prompt, _), reply in zip(requests, replies, strict=True):
+        assert len(reply.ids) == 16
+        np.testing.assert_allclose(reply.logprobs, teacher_forced_logprobs(net(), prompt, reply.ids), atol=1e-4)
 
 
 def test_a_process_of_its_own_reads_the_weights_where_they_are(monkeypatch):
