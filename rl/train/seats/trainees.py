@@ -21,7 +21,7 @@ from rl.policy.pool.pinned import PinnedEngine
 from rl.policy.registry import open_engine
 from rl.rollout.roles import Role
 from rl.settings import Settings
-from rl.train.memory.estimate import training_state_bytes
+from rl.train.memory.estimate import Estimate, engine_reserve
 from rl.train.model import TrainedModel
 from rl.train.run_folder import RunFolder
 
@@ -56,21 +56,21 @@ class Trainee:
         slots: int,
         devices: str = "",
         others: int = 0,
+        reserve_bytes: int = 0,
     ) -> Trainee:
         """Start the engine and the learner of a model that is on its device.
 
-        `slots` is the most sequences that are sampled at a time, `devices` is as of `open_engine`. `others` counts
-        policies that follow on the same device, for which an engine leaves memory.
+        `slots` is the most sequences that are sampled at a time, `devices` and `reserve_bytes` are as of `open_engine`.
+        `others` counts policies that follow on the same device, for which an engine leaves memory.
 
         Raises `ValueError` for an engine or a learner that cannot compute the model.
         """
         model, s = trained_model.model, settings
-        weights = sum(weight.nbytes for weight in model.parameters())
         open_one = partial(
             open_engine,
             s.engine,
             model,
-            reserve_bytes=(others + 1) * training_state_bytes(model) + others * weights,
+            reserve_bytes=reserve_bytes,
             slots=slots,
             context=s.max_tokens or 0,
             following=others,
@@ -130,10 +130,12 @@ class Trainees:
         renderer: Renderer,
         *,
         slots: int,
+        memory: Estimate,
         is_dry_run: bool = False,
     ) -> Trainees:
         """Open a policy for each role, the first of them on `trained_model` and the others on twins of it.
 
+        `memory` is the estimate of what they need, of which their engines leave what is not theirs.
         With `is_dry_run` they sample and train in this process whatever the settings say: no other one is started, and
         neither vLLM nor a device beside the model's is needed.
 
@@ -147,9 +149,12 @@ class Trainees:
             for number, role in enumerate(roles):
                 model = trained_model.twin(role.name) if number else trained_model
                 others, own = len(roles) - 1 - number, devices[number]
-                trainees.append(
-                    Trainee.open(role, model, settings, recipe, renderer, slots=slots, devices=own, others=others)
+                is_overlapping = bool(settings.overlap)
+                reserve = engine_reserve(
+                    model.model, memory, policies=len(roles), others=others, is_overlapping=is_overlapping
                 )
+                open_one = partial(Trainee.open, slots=slots, devices=own, others=others, reserve_bytes=reserve)
+                trainees.append(open_one(role, model, settings, recipe, renderer))
         except BaseException:
             for trainee in trainees:
                 trainee.policy.close()
