@@ -254,17 +254,11 @@ class Session:
         s, start_time = self.settings, time.monotonic()
         if not s.cold_start:
             return
-        result = cold_start.run(
-            self.model,
-            s,
-            self.env.seating.make_view,
-            self._make_agent,
-            self.renderer.write,
-            make_floor=self.env.seating.make_floor,
-            validation_tasks=self.env.num_tasks["val"],
-            measure=self._measure,
-            report=self.console.cold_start,
-        )
+        self.trainees.first.policy.pause()
+        seating, validation_tasks = self.env.seating, self.env.num_tasks["val"]
+        imitate = partial(cold_start.run, validation_tasks=validation_tasks, make_floor=seating.make_floor)
+        imitate = partial(imitate, measure=self._measure, report=self.console.cold_start)
+        result = imitate(self.model, s, seating.make_view, self._make_agent, self.renderer.write)
         self.trainees.first.policy.sync_weights()
         source = "from the cache" if result.is_cached else f"in {time.monotonic() - start_time:.0f} s"
         self.console.say(f"cold start: {result.episodes} oracle episodes imitated ({source}); {result.measurement}")
@@ -274,7 +268,10 @@ class Session:
         s = self.settings
         self.trainees.first.policy.sync_weights()
         params = sampling_params(s.size, turn_tokens=s.turn_tokens or 0, temperature=s.temperature)
-        return run_async(validation.measure, self.runners.for_cold_start(params), self.trainees, validation_tickets)
+        runner = self.runners.for_cold_start(params)
+        measurement = run_async(validation.measure, runner, self.trainees, validation_tickets)
+        self.trainees.first.policy.pause()
+        return measurement
 
     async def _held_out_success(self, phase: str) -> float | None:
         """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""

@@ -130,22 +130,27 @@ def training_state_bytes(model: nn.Module) -> int:
     return total
 
 
-def engine_reserve(model: nn.Module, memory: Estimate, *, policies: int, others: int, is_overlapping: bool) -> int:
+def engine_reserve(
+    model: nn.Module, memory: Estimate, *, policies: int, others: int, has_scores: bool, is_overlapping: bool
+) -> int:
     """Return the bytes of a GPU that an engine leaves to training beside the weights that are there already.
 
-    An engine that is to sample while updates are computed also leaves what these need for their time; another one
-    sleeps meanwhile.
+    An engine that samples while updates are computed also leaves what these need for their time; another one sleeps
+    meanwhile, but not while the model scores what was sampled.
 
     Args:
         model: The model that the engine samples.
         memory: Estimate of the run.
         policies: Number of policies that are trained.
         others: How many of them have not been put on the GPU yet.
+        has_scores: Whether the recipe lets the model score replies before an update.
         is_overlapping: Whether the engine samples during updates.
     """
     weights = sum(weight.nbytes for weight in model.parameters())
     lasting = (others + 1) * (training_state_bytes(model) + memory.reference // policies) + others * weights
-    return lasting + (memory.activations + memory.vision + memory.logits) * is_overlapping
+    if is_overlapping:
+        return lasting + memory.activations + memory.vision + memory.logits
+    return lasting + memory.logits * has_scores
 
 
 def _is_maskless(shape: ModelShape, work: Workload) -> bool:

@@ -149,10 +149,8 @@ class Trainees:
             for number, role in enumerate(roles):
                 model = trained_model.twin(role.name) if number else trained_model
                 others, own = len(roles) - 1 - number, devices[number]
-                is_overlapping = bool(settings.overlap)
-                reserve = engine_reserve(
-                    model.model, memory, policies=len(roles), others=others, is_overlapping=is_overlapping
-                )
+                phases = {"has_scores": bool(recipe.score), "is_overlapping": bool(settings.overlap)}
+                reserve = engine_reserve(model.model, memory, policies=len(roles), others=others, **phases)
                 open_one = partial(Trainee.open, slots=slots, devices=own, others=others, reserve_bytes=reserve)
                 trainees.append(open_one(role, model, settings, recipe, renderer))
         except BaseException:

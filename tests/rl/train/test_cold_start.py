@@ -15,8 +15,9 @@ from agents.chat import ChatAgent
 from agents.render import Renderer
 from rl.cli import UserError
 from rl.policy import tiny
+from rl.policy.hf import HFPolicy
 from rl.settings import Settings
-from rl.train import cold_start
+from rl.train import cold_start, validation
 from rl.train.imitation import Demonstrations, Measurement
 from sandboxes import source_files
 from tests.support.runs import flags, train
@@ -193,3 +194,30 @@ def test_a_damaged_cold_start_is_made_anew_with_a_word(tmp_path, monkeypatch, ca
         assert caplog.messages == [f"{path} is not used and made anew: wrong SHA-256"]
         assert path.read_bytes() == content
     assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch)
+
+
+def test_the_engine_rests_while_the_cold_start_trains_and_is_awake_to_measure(tmp_path, monkeypatch):
+    """So that an engine on the trainer's GPU gives its memory to it."""
+    calls: list[str] = []
+    for owner, name in ((HFPolicy, "pause"), (HFPolicy, "sync_weights"), (validation, "measure")):
+        wrapped = getattr(owner, name)
+
+        def call(*args, _wrapped=wrapped, _name=name, **options):
+            calls.append(_name)
+            return _wrapped(*args, **options)
+
+        monkeypatch.setattr(owner, name, call)
+    run = cold_start.run
+
+    def noted(*args, **options):
+        calls.append("begins")
+        result = run(*args, **options)
+        calls.append("ends")
+        return result
+
+    monkeypatch.setattr(cold_start, "run", noted)
+    cold_start_line(tmp_path / "one", monkeypatch)
+    begin, end = calls.index("begins"), calls.index("ends")
+    assert calls[begin - 1] == "pause" and calls[end + 1] == "sync_weights"
+    during = calls[begin + 1 : end]
+    assert during == ["sync_weights", "measure", "pause"] * (len(during) // 3) and during

@@ -19,12 +19,16 @@ MEMORY = Estimate(1, 2, 3, reference=400, sampler=5, cache=6, activations=7000, 
 def test_an_engine_leaves_what_lasts_and_what_overlapping_updates_need() -> None:
     net = model()
     weights, state = sum(weight.nbytes for weight in net.parameters()), training_state_bytes(net)
-    alone = engine_reserve(net, MEMORY, policies=1, others=0, is_overlapping=False)
+    phases = {"has_scores": False, "is_overlapping": False}
+    alone = engine_reserve(net, MEMORY, policies=1, others=0, **phases)
     assert alone == state + 400
-    assert engine_reserve(net, MEMORY, policies=1, others=0, is_overlapping=True) == alone + 97_800
-    first = engine_reserve(net, MEMORY, policies=2, others=1, is_overlapping=False)
-    assert first == 2 * (state + 200) + weights
-    assert engine_reserve(net, MEMORY, policies=2, others=0, is_overlapping=False) == state + 200
+    scored = engine_reserve(net, MEMORY, policies=1, others=0, has_scores=True, is_overlapping=False)
+    assert scored == alone + 90_000
+    for has_scores in (False, True):
+        overlapping = engine_reserve(net, MEMORY, policies=1, others=0, has_scores=has_scores, is_overlapping=True)
+        assert overlapping == alone + 97_800
+    assert engine_reserve(net, MEMORY, policies=2, others=1, **phases) == 2 * (state + 200) + weights
+    assert engine_reserve(net, MEMORY, policies=2, others=0, **phases) == state + 200
 
 
 @pytest.fixture
