@@ -111,7 +111,7 @@ class VLLMPolicy(BatchingEngine):
         where = ", in a process of its own" * separate_process + ", its own sampler" * (config.draws == "native")
         sizes = f"{slots} sequences of {self.context} tokens, {memory.description}"
         self.description = f"vLLM {vllm.version}{where}: {sizes}"
-        self._num_losses, self._has_paused = 0, False  # engines lost since the last token; a rest since the last weights
+        self._num_losses, self._has_paused = 0, False  # engines, since a token; since new weights
         try:
             self._restart_on_loss(self._push_weights)
         except Exception as error:
