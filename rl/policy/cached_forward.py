@@ -146,8 +146,10 @@ class _CachedAttention:
             valid = width < rest[:, None]
             first = (last[long] - rest)[:, None]
             self.pad_index = torch.as_tensor(np.where(valid, first + width, first), device=device)  # (m, Q) into packed
-            self.valid = torch.as_tensor(valid, device=device)
-            self.packed_index = self.pad_index[self.valid]
+            # Places of the tokens in the packed ones and in the padded ones. Numbers, because a mask would let a GPU be
+            # waited for in every layer.
+            self.packed_index = torch.as_tensor((first + width)[valid], device=device)
+            self.padded_index = torch.as_tensor(np.flatnonzero(valid), device=device)
             self.long_length = int((step.end[long] - 1).max())
             at = torch.as_tensor(step.start[long][:, None] + np.where(valid, width, 0), device=device)
             # (m, 1, Q, long_length): the keys that each token attends to
@@ -176,7 +178,7 @@ class _CachedAttention:
             enable_gqa=heads != kv_heads,
         )
         out = y.new_empty(len(q), heads * dim)
-        out[self.packed_index] = z.transpose(1, 2).flatten(2)[self.valid]
+        out[self.packed_index] = z.transpose(1, 2).reshape(-1, heads * dim).index_select(0, self.padded_index)
         out[self.last] = y
         return out
 
@@ -218,18 +220,25 @@ class DecoderForward:
 class _SlotView(Cache):
     """A Hugging Face cache over some slots: stores new keys and values in them, returns them padded to the longest."""
 
-    def __init__(self, cache: KVCache, slots: Tensor, positions: Tensor, valid: Tensor, max_length: int) -> None:
-        self.kv, self.slots, self.max_length = cache.kv, slots, max_length
-        self.index = slots[:, None].expand_as(positions)[valid], positions[valid]
-        self.valid = valid
+    def __init__(
+        self, cache: KVCache, slots: np.ndarray, positions: np.ndarray, valid: np.ndarray, max_length: int
+    ) -> None:
+        device = cache.kv.device
+        row, column = np.nonzero(valid)
+        self.kv, self.slots, self.max_length = cache.kv, torch.as_tensor(slots, device=device), max_length
+        # Where new tokens are in the batch, and where in the cache. Numbers, because a mask would let a GPU be waited
+        # for in every layer.
+        self.row, self.column = torch.as_tensor(row, device=device), torch.as_tensor(column, device=device)
+        self.slot = torch.as_tensor(slots[row], device=device)
+        self.position = torch.as_tensor(positions[row, column], device=device)
         self.layers: list[Any] = []  # read when a mask is built; the mask is passed in, so it is empty
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        slot, position = self.index
         for half, states in enumerate((key_states, value_states)):
-            self.kv[layer_idx, half][slot, :, position] = states.transpose(1, 2)[self.valid].to(self.kv.dtype)
+            new = states[self.row, :, self.column].to(self.kv.dtype)
+            self.kv[layer_idx, half][self.slot, :, self.position] = new
         rows = self.kv[layer_idx][:, self.slots, :, : self.max_length]
         return rows[0], rows[1]
 
@@ -286,9 +295,7 @@ class ModelForward:
         mask = torch.zeros(visible.shape, device=device, dtype=cache.kv.dtype).masked_fill_(
             ~visible, torch.finfo(cache.kv.dtype).min
         )
-        view = _SlotView(
-            cache, torch.as_tensor(rows, device=device), at, torch.as_tensor(valid, device=device), max_length
-        )
+        view = _SlotView(cache, rows, positions, valid, max_length)
         scored = np.ones_like(counts) if step.scored is None else step.scored[rows]
         columns, column = np.unique(_last_ones(counts, scored), return_inverse=True)
         inputs: dict[str, Tensor] = {"input_ids": torch.as_tensor(ids, device=device), "position_ids": at}

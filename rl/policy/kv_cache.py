@@ -78,16 +78,19 @@ class KVCache:
         copied.
         """
         keep = self.common_prefix(slot, ids)
-        if len(ids) < MIN_SHARED or not self.num_cached.any():
-            return keep
         target = np.asarray(ids[: self.ids.shape[1]], np.int64)
-        differs = self.ids[:, : len(target)] != target
-        equal_tokens = np.where(differs.any(1), differs.argmax(1), len(target))
-        lengths = np.minimum(equal_tokens, self.num_cached)
-        best = int(lengths.argmax())
-        if lengths[best] < max(MIN_SHARED, keep + 1):
+        if len(ids) < MIN_SHARED or keep >= len(target):
             return keep
-        length = int(lengths[best])
+        # A prefix is longer only where the next token is cached too: few slots of many.
+        slots = np.nonzero((self.num_cached > keep) & (self.ids[:, keep] == target[keep]))[0]
+        if not len(slots):
+            return keep
+        differs = self.ids[slots, : len(target)] != target
+        equal_tokens = np.where(differs.any(1), differs.argmax(1), len(target))
+        lengths = np.minimum(equal_tokens, self.num_cached[slots])
+        length, best = int(lengths.max()), int(slots[lengths.argmax()])
+        if length < max(MIN_SHARED, keep + 1):
+            return keep
         self.kv[:, :, slot, :, keep:length] = self.kv[:, :, best, :, keep:length]
         self.num_cached[slot] = length
         return length
