@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -181,7 +182,9 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     result = json.loads((tmp_path / "report.json").read_text())
     assert (status, result["errors"], result["success"]["mean"]) == (0, 1, 1.0)
     assert "errors     1 left out" in out
-    assert err.endswith("1 of 3 episodes failed; the first: test/1: OSError: sandbox 1 is down\n")
+    assert re.search(
+        r"1 of 3 episodes failed; the first: test/1: OSError: sandbox 1 is down \(\S+\.py, line \d+\)\n$", err
+    )
 
     status, out, err = command(capsys, *flags, "--env-arg", "everywhere=true")
     result = json.loads((tmp_path / "report.json").read_text())
