@@ -133,7 +133,8 @@ def _evaluate(
             unwritten = f"--json {one_line(error)}"
         log.write(groups)
     if not any(group.trajectories for group in groups):
-        hint = f"; `python -m envs check {args.env}` says where" if args.env and args.policy in SCRIPTS else ""
+        is_unclear = args.env and args.policy in SCRIPTS and not _first_errored(groups)[1].error_line
+        hint = f"; `python -m envs check {args.env}` says where" * bool(is_unclear)
         log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}{hint}")
         return 1
     print_report(report)
@@ -241,8 +242,12 @@ def _open_target(args: argparse.Namespace) -> EvaluationTarget:
 
 
 def _first_error(groups: Sequence[Group]) -> str:
-    ticket, error = next((group.ticket, group.errored[0].failure) for group in groups if group.errored)
-    return f"the first: {task_label(ticket)}: {error}"
+    ticket, trajectory = _first_errored(groups)
+    return f"the first: {task_label(ticket)}: {trajectory.failure}"
+
+
+def _first_errored(groups: Sequence[Group]) -> tuple[Ticket, Trajectory]:
+    return next((group.ticket, group.errored[0]) for group in groups if group.errored)
 
 
 def _log_cut_replies(groups: Sequence[Group]) -> None:
