@@ -61,7 +61,7 @@ class TokenOutputs:
 
         Raises `RuntimeError` if vLLM gives a request up.
         """
-        found = []
+        results = []
         for output in engine_core_outputs:
             key = self._keys.get(output.request_id)
             if key is None:
@@ -71,10 +71,10 @@ class TokenOutputs:
                 raise RuntimeError(f"vLLM gave a request up ({output.finish_reason}, {output.stop_reason})")
             num_cached = prefill.num_cached_tokens or 0 if prefill else 0
             length = self._prompt_lengths[key]
-            found.append(CoreOutput(key, tokens, output.new_logprobs, is_finished, length, num_cached))
+            results.append(CoreOutput(key, tokens, output.new_logprobs, is_finished, length, num_cached))
             if is_finished:
                 self._forget(output.request_id)
-        return _Processed(found, [])
+        return _Processed(results, [])
 
     def update_scheduler_stats(self, *_: Any) -> None:
         """See vLLM's `OutputProcessor`. Nothing is recorded."""
