@@ -14,6 +14,11 @@ SUMS = ("--turn-tokens", "8", "--cold-start-until", "0.15")
 GUESS = ("--turn-tokens", "8", "--cold-start-until", "0.2")
 ROOMS = ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.05")
 ARITHMETIC, NUMBERS = "math/Arithmetic-v0", "games/GuessNumber-v0"
+BEHIND = (
+    "--in-flight",
+    "drain",
+    "--no-overlap",
+)  # every token is --lag updates old, also where few are sampled at a time
 STALE = tuple(f"--lag {lag}" for lag in (0, 2, 8, 16))
 LOSSES = ("grpo", "decoupled_ppo", "tis", "m2po", "vcpo")
 
@@ -109,7 +114,7 @@ PRESETS: dict[str, Comparison] = {
     "stale-10": Comparison(
         "corrected losses stay stable ten updates behind",
         ARITHMETIC,
-        (*SUMS, "--lag", "10"),
+        (*SUMS, *BEHIND, "--lag", "10"),
         120_000,
         against("grpo", "tis", "m2po", "vcpo", "minpro", "bapo"),
         measure="held_out",
@@ -117,7 +122,7 @@ PRESETS: dict[str, Comparison] = {
     "staleness": Comparison(
         "corrected losses lose no success up to 16 updates behind",
         ARITHMETIC,
-        SUMS,
+        (*SUMS, *BEHIND),
         120_000,
         tuple((f"{loss} {lag}", f"{loss} {STALE[0]}") for loss in LOSSES for lag in STALE[1:]),
         measure="held_out",

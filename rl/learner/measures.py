@@ -5,23 +5,29 @@ Legend: M sampled tokens, E hidden size, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
 
 from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.forward import hidden_states, score_tokens
 from rl.learner.logprobs import chunk_tokens
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
+from rl.policy.decoder import CALL, is_supported
 from rl.records import Trajectory
 
 if TYPE_CHECKING:
     from rl.learner.interface import AnyLearner
+
+SIDE_BY_SIDE = 2**28  # bytes of gradients that are held together
 
 
 def squares(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
@@ -45,18 +51,84 @@ def squares(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[lis
 
 
 def gradient_norms(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[float]:
-    """Return the norm of the gradient of each trajectory's mean log-probability, over the trained weights."""
+    """Return the norm of the gradient of each trajectory's mean log-probability, over the trained weights.
+
+    Small models are differentiated for several trajectories at a time, as many as have their gradients in
+    `SIDE_BY_SIDE` bytes together, where the model's own forward allows that (`torch.func.vmap`) and agrees on the first
+    trajectory with a backward pass of its own; all others for one after the other.
+    """
+    if not trajectories:
+        return []
+    first = _gradient_norm(learner, trajectories[0])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)  # of operations that vmap loops
+        found = _side_by_side(learner, trajectories)
+    if found is not None and math.isclose(found[0], first, rel_tol=1e-3 if _is_float32(learner) else 0.05):
+        return found
+    return [first, *(_gradient_norm(learner, trajectory) for trajectory in trajectories[1:])]
+
+
+def _gradient_norm(learner: AnyLearner, trajectory: Trajectory) -> float:
+    """The norm for one trajectory, by a backward pass of its own in as many micro-batches as it takes."""
     weights = [weight for weight in learner.model.parameters() if weight.requires_grad]
-    norms = []
-    for trajectory in trajectories:
-        total: list[Tensor | None] = [None] * len(weights)
-        rows = _rows(learner, [trajectory])
-        for piece in split_microbatches(rows, learner.microbatch_tokens, whole_trajectories=False):
-            logp = score_tokens(learner.model, piece, learner.device, recompute=learner.recompute).logp
-            gradients = torch.autograd.grad(logp.sum() / trajectory.num_sampled, weights, allow_unused=True)
-            total = [_plus(one, other) for one, other in zip(total, gradients, strict=True)]
-        norms.append(sum(float(one.float().square().sum()) for one in total if one is not None) ** 0.5)
-    return norms
+    total: list[Tensor | None] = [None] * len(weights)
+    for piece in split_microbatches(_rows(learner, [trajectory]), learner.microbatch_tokens, whole_trajectories=False):
+        logp = score_tokens(learner.model, piece, learner.device, recompute=learner.recompute).logp
+        gradients = torch.autograd.grad(logp.sum() / trajectory.num_sampled, weights, allow_unused=True)
+        total = [_plus(one, other) for one, other in zip(total, gradients, strict=True)]
+    return sum(float(one.float().square().sum()) for one in total if one is not None) ** 0.5
+
+
+def _is_float32(learner: AnyLearner) -> bool:
+    return all(weight.dtype == torch.float32 for weight in learner.model.parameters())
+
+
+def _side_by_side(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[float] | None:
+    """The norms for all trajectories, several at a time; None where rows, weights or the model forbid it."""
+    rows = _rows(learner, trajectories)
+    parameters = {name: weight for name, weight in learner.model.named_parameters() if weight.requires_grad}
+    weights = {name: weight.detach() for name, weight in parameters.items()}
+    together = SIDE_BY_SIDE // max(1, sum(weight.nbytes for weight in weights.values()))
+    is_plain = all(type(weight) is nn.Parameter for weight in parameters.values()) and not hasattr(learner.model, CALL)
+    if together < 2 or len(rows) != len(trajectories) or any(row.images for row in rows) or not is_plain:
+        return None
+    embedding = learner.model.get_input_embeddings()
+    padding = embedding.padding_idx
+    lengths = np.array([len(row.prefix) + row.size for row in rows])
+    norms, order = np.zeros(len(rows)), np.argsort(-lengths, kind="stable")
+    if is_supported(learner.model):
+        embedding.padding_idx = None  # `rl.policy.decoder`, which trains these, has a gradient for each token
+    try:
+        while len(order):
+            count = max(1, min(together, learner.microbatch_tokens // int(lengths[order[0]])))
+            part, order = order[:count], order[count:]
+            norms[part] = _norms(learner, weights, [rows[i] for i in part], int(lengths[part[0]]))
+    except (RuntimeError, NotImplementedError, ValueError):  # an operation of the model that vmap does not know
+        return None
+    finally:
+        embedding.padding_idx = padding
+    return norms.tolist()
+
+
+def _norms(learner: AnyLearner, weights: Mapping[str, Tensor], rows: Sequence[Row], width: int) -> np.ndarray:
+    """The norms (B,) of B rows of one trajectory each, from the model's own forward on `width` tokens, padded."""
+    ids, target = (torch.zeros(len(rows), width, dtype=torch.long) for _ in range(2))
+    share, heat = torch.zeros(len(rows), width), torch.ones(len(rows), 1)
+    for i, row in enumerate(rows):
+        places = np.flatnonzero(row.mask) + len(row.prefix)
+        tokens = torch.as_tensor([*row.prefix, *row.ids.tolist()])
+        ids[i, : len(tokens)], heat[i] = tokens, row.temperature
+        target[i, places - 1], share[i, places - 1] = tokens[places], 1 / len(places)
+
+    def mean_logp(weights: Mapping[str, Tensor], ids: Tensor, target: Tensor, share: Tensor, heat: Tensor) -> Tensor:
+        out = functional_call(learner.model, dict(weights), (), {"input_ids": ids[None], "use_cache": False})
+        logp = (out.logits[0].float() / heat).log_softmax(-1)
+        return (logp.gather(-1, target[:, None])[:, 0] * share).sum()
+
+    parts = (part.to(learner.device) for part in (ids, target, share, heat))
+    gradients = vmap(grad(mean_logp), in_dims=(None, 0, 0, 0, 0))(weights, *parts)
+    squared = sum(one.flatten(1).float().square().sum(1) for one in gradients.values())
+    return cast(Tensor, squared).sqrt().cpu().numpy()
 
 
 def _rows(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[Row]:

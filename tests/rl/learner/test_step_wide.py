@@ -21,8 +21,8 @@ from rl.methods.recipes.grpo import recipe as grpo
 from rl.policy.hf import HFPolicy
 from rl.records import Group
 from tests.support.batches import make_tokens, off_policy, toy_groups
-from tests.support.models import model, perturb_weights
-from tests.support.play import assert_same_step, flat, rows, sample_groups, trajectories, weights
+from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model, perturb_weights
+from tests.support.play import assert_same_step, flat, random_groups, rows, sample_groups, trajectories, weights
 
 LR = 1e-3
 
@@ -99,6 +99,37 @@ def test_weights_of_several_step_parts_are_multiplied_and_other_names_are_given_
         step_streams(tokens, grpo.but(step=(bound, bound)))
     with pytest.raises(PartError, match=r"step returned a tensor of shape \(2,\)"):
         step_streams(tokens, grpo.but(step=(lambda tokens: {"low": torch.ones(2)},)))
+
+
+@pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES])
+def test_gradient_norms_of_many_trajectories_together_are_those_of_each_alone(kind: str) -> None:
+    net = model(kind, pad_token_id=7)  # a token that embeddings of transformers have no gradient for
+    members = [one for seed in range(4) for one in random_groups(seed)[0].trajectories]
+    assert any(7 in turn.completion.ids for one in members for turn in one.turns)
+    learner = Learner(net, lr=0.0, microbatch_tokens=40)
+    alone = [measures._gradient_norm(learner, member) for member in members]
+    together = measures._side_by_side(learner, members)
+    assert (together is None) == (kind == "gpt2"), "its own forward looks for padding in the tokens"
+    if together is not None:
+        assert together == pytest.approx(alone, rel=1e-3)
+    assert measures.gradient_norms(learner, members) == pytest.approx(alone, rel=1e-3)
+    assert getattr(net.get_input_embeddings(), "padding_idx", None) in (7, None)
+
+
+def test_gradient_norms_are_computed_one_after_the_other_where_together_they_would_be_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = model()
+    learner, members = Learner(net, lr=0.0), [one for group in random_groups() for one in group.trajectories]
+    alone = [measures._gradient_norm(learner, member) for member in members]
+    assert measures._side_by_side(learner, members) is None, "trajectories of several rows"
+    assert measures.gradient_norms(learner, members) == alone
+    monkeypatch.setattr(measures, "_side_by_side", lambda *_: [2.0 * norm for norm in alone])
+    assert measures.gradient_norms(learner, members) == alone
+    monkeypatch.undo()
+    monkeypatch.setattr(measures, "SIDE_BY_SIDE", 0)
+    assert measures._side_by_side(learner, members[:3]) is None
+    assert measures.gradient_norms(learner, []) == []
 
 
 def test_squares_and_gradient_norms_are_those_of_a_plain_forward_pass() -> None:
