@@ -12,7 +12,9 @@ from benchmarks.compare.comparisons import Comparison
 JUDGED = ("--eval-every", "5", "--eval-episodes", "200")  # on all tasks, where arms are trained on different ones
 SUMS = ("--turn-tokens", "8", "--cold-start-until", "0.15")
 GUESS = ("--turn-tokens", "8", "--cold-start-until", "0.2")
-ROOMS = ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.05")
+DOORS = ("--env-arg", "symbols=32", "--turn-tokens", "8")
+TWELVE_DOORS = (*DOORS, "--env-arg", "turns=12", "--env-arg", "decisive=12")  # all must be right
+HALF_OF_THE_LETTERS = (*DOORS, "--env-arg", "rule=share", "--cold-start", "1000", "--cold-start-until", "0.25")
 ARITHMETIC, NUMBERS = "math/Arithmetic-v0", "games/GuessNumber-v0"
 BEHIND = (
     "--in-flight",
@@ -151,10 +153,11 @@ PRESETS: dict[str, Comparison] = {
     ),
     "hints": Comparison(
         "help on tasks that are never solved makes some of them solvable unaided",
-        "games/Rooms-v0",
-        (*ROOMS, *JUDGED),
-        200_000,
-        against("grpo", "pope", "adhint"),
+        "games/Doors-v0",
+        (*TWELVE_DOORS, "--lr", "3e-4", "--minibatches", "4", *JUDGED),
+        160_000,
+        against("grpo", "adhint", "adhint --strategy hinted:most=0.95"),
+        start=HALF_OF_THE_LETTERS,
         samples=8,
         is_judged_apart=True,
         measure="pass_at",
