@@ -14,9 +14,10 @@ from typing import Any
 from envs.episodes.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
+from rl.flag_fields import flag_name
 from rl.methods.recipe import MANY, SLOTS
 from rl.schedule import Ending, Schedule, with_mode
-from rl.settings import DERIVED_FROM, LISTS, Settings, flag_name
+from rl.settings import DERIVED_FROM, LISTS, Settings
 from rl.spec_paths import SEAT_FORM
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:function, as an argument of an environment

@@ -19,6 +19,11 @@ def switch(help: str, default: bool | None = False) -> Any:
     return field(default=default, metadata={"help": help, "action": argparse.BooleanOptionalAction})
 
 
+def flag_name(name: str) -> str:
+    """Return the flag of a setting or slot: `save_every` is `--save-every`."""
+    return "--" + name.replace("_", "-")
+
+
 def rollouts_choice(text: str) -> str:
     """Return the text of `--rollouts` if it is one. Raises `argparse.ArgumentTypeError` otherwise."""
     name, _, count = text.partition(":")

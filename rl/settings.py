@@ -12,7 +12,7 @@ from envs.watchdog import Budgets
 from rl import defaults, prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.flag_fields import flag as _flag
-from rl.flag_fields import rollouts_choice
+from rl.flag_fields import flag_name, rollouts_choice
 from rl.flag_fields import switch as _switch
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
@@ -173,6 +173,9 @@ class Settings(Schedule, Ending):
         "one turn, else 0.3; else 1)",
         real_number(0, 1),
     )
+    train_tasks: int | None = _flag(
+        None, "train on the first N tasks of the training split only (default: all)", whole_number(1), metavar="N"
+    )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after training", whole_number(0))
     eval_every: int = _flag(
         0,
@@ -311,8 +314,3 @@ def add_flags(parser: Parser) -> None:
         nargs: dict[str, Any] = {"nargs": "+"} if slot in MANY else {}
         place = f"rl/methods/parts/{slot}" + ("/" if (parts / slot).is_dir() else ".py")
         slots.add_argument(flag_name(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see {place}", **nargs)
-
-
-def flag_name(name: str) -> str:
-    """Return the flag of a setting or slot: `save_every` is `--save-every`."""
-    return "--" + name.replace("_", "-")

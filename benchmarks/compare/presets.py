@@ -118,7 +118,7 @@ PRESETS: dict[str, Comparison] = {
         ARITHMETIC,
         (*SUMS, *BEHIND, "--lag", "10"),
         120_000,
-        against("grpo", "tis", "m2po", "vcpo", "minpro", "bapo"),
+        against("grpo", "minpro", "bapo"),
         measure="held_out",
     ),
     "staleness": Comparison(

@@ -40,12 +40,12 @@ from rl.train.imitation import ENOUGH_VALID, Demonstrations, Measurement, Progre
 
 VALIDATION_GROUPS = 32  # groups of one measurement
 KEY_EPISODES = 64  # imitated episodes that are part of the cache key; a cached file has a digest of all of them
-# Settings that are part of the cache key always, and those that change rounding alone and count only where not default.
+# Settings that are part of the cache key always, and those that count only where they are not the default.
 _KEY_SETTINGS = (
     *("env", "env_arg", "model", "seed", "cold_start", "cold_start_until"),
     *("turn_tokens", "max_tokens", "size", "temperature"),
 )
-_ROUNDING_SETTINGS = ("microbatch_tokens", "checkpoint_activations")
+_OPTIONAL_SETTINGS = ("train_tasks", "microbatch_tokens", "checkpoint_activations")
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,9 @@ def run(
     validation_tickets = tickets(validation_tasks, VALIDATION_GROUPS, size, settings.seed, "val")
     try:
         with containment(f"--env {settings.env}"), closing_env(make_env()) as env:
-            episodes = Demonstrations(env, make_agent, encode, settings.cold_start or 0, settings.seed)
+            episodes = Demonstrations(
+                env, make_agent, encode, settings.cold_start or 0, settings.seed, settings.train_tasks
+            )
             validation_episodes = oracle_episodes(env, make_agent, encode, validation_tickets)
             ceiling = sum(episode.success for episode in validation_episodes) / max(len(validation_episodes), 1)
             sample = [*episodes.first(KEY_EPISODES), *validation_episodes]
@@ -180,7 +182,7 @@ def cache_key(
     the oracle's success `ceiling` on the latter, and the source file of the class of `env`, which judges the replies of
     the model. The file itself has a digest of all episodes that were imitated, of which there is no knowing before.
     """
-    names = [name for name in _ROUNDING_SETTINGS if getattr(settings, name) != getattr(Settings, name)]
+    names = [name for name in _OPTIONAL_SETTINGS if getattr(settings, name) != getattr(Settings, name)]
     values = {name: getattr(settings, name) for name in (*_KEY_SETTINGS, *names)}
     values |= {"style": settings.style} if settings.style == "full" else {}
     values |= {"ceiling": ceiling} if ceiling != 1 else {}

@@ -94,8 +94,15 @@ def _with_style(settings: Settings) -> Settings:
 
 
 def _split_sizes(env: gymnasium.Env, settings: Settings) -> dict[str, int]:
-    """Count the tasks of every split that the run plays. Raises `ValueError` if one of them has none."""
+    """Count the tasks of every split that the run plays. Raises `ValueError` if one of them has none or too few."""
     sizes = {"train": count_tasks(env, "train")}
+    if settings.train_tasks is not None:
+        if settings.train_tasks > sizes["train"]:
+            raise ValueError(
+                f"--train-tasks {settings.train_tasks}: {settings.env} has {sizes['train']} training tasks; "
+                "lower it or leave it out"
+            )
+        sizes["train"] = settings.train_tasks
     plans = (("val", "cold_start"), ("val", "eval_every"), ("test", "eval_episodes"))
     for split, setting in plans:
         if getattr(settings, setting):

@@ -92,6 +92,7 @@ class Demonstrations:
         encode: Callable[[Message], Sequence[int]],
         count: int,
         seed: int,
+        num_tasks: int | None = None,
     ) -> None:
         """Choose the tasks.
 
@@ -101,9 +102,10 @@ class Demonstrations:
             encode: Turns an oracle's reply into token ids.
             count: Number of episodes; with fewer training tasks, one of each.
             seed: Seed of the choice of tasks and of the environment.
+            num_tasks: Number of training tasks to choose from, the first ones; all by default.
 
         """
-        num_tasks = len(env.unwrapped.load("train"))  # type: ignore[attr-defined]
+        num_tasks = num_tasks or len(env.unwrapped.load("train"))  # type: ignore[attr-defined]
         self.env, self.make_agent, self.encode, self.seed = env, make_agent, encode, seed
         self.indices: list[int] = generator(seed, "cold start").permutation(num_tasks)[:count].tolist()
         self._episodes: list[Trajectory] = []

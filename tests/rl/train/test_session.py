@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rl.policy.batching import BatchingEngine
+from rl.train.imitation import Demonstrations
 from tests.support.runs import Child, assert_same_run, flags, train, train_run
 
 WARM = {"cold_start": 4, "cold_start_until": 0.1}
@@ -148,3 +149,31 @@ def test_an_evaluation_never_waits_for_a_seat_and_has_an_hour_per_reply(tmp_path
     assert summary(out)["success_before"] is not None
     assert len(deadlines) >= 8 and set(deadlines) == {3600.0}
     assert max(most) == 2  # one group of two
+
+
+def test_train_tasks_are_the_first_of_the_split_in_training_and_in_the_cold_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imitated: list[int] = []
+    play = Demonstrations._play
+
+    def note(self: Demonstrations, number: int) -> Any:
+        imitated.append(self.indices[number])
+        return play(self, number)
+
+    monkeypatch.setattr(Demonstrations, "_play", note)
+    words = flags("Low", updates=2, train_tasks=3, cold_start=20, cold_start_until=1.0)
+    out = train_run(*words, out=tmp_path / "run")
+    assert sorted(set(imitated)) == [0, 1, 2]
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["tasks/coverage"] == 1.0, "of three tasks"
+    tasks = {
+        episode["index"] for path in (out / "rollouts").glob("*.jsonl") for episode in map(json.loads, path.open())
+    }
+    assert tasks == {0, 1, 2}
+
+
+def test_more_train_tasks_than_there_are_stop_the_run_before_it_begins(tmp_path: Path) -> None:
+    code, _, err = train(*flags("Low", train_tasks=10_000), "--out", str(tmp_path / "run"))
+    assert code == 2 and "--train-tasks 10000: " in err and "training tasks; lower it or leave it out" in err
+    assert err.count("\n") == 1 and not (tmp_path / "run").exists()
