@@ -13,7 +13,7 @@ from rl.cli import UserError, one_line
 from rl.methods.recipe import Recipe, asks_for_reference
 from rl.rollout.runner import Runner
 from rl.train.journal.journal import FOLDER, Journal
-from rl.train.progress import Progress
+from rl.train.progress import Progress, state_of
 from rl.train.run_folder import RunFolder
 from rl.train.seats.pool import Pool
 from rl.train.seats.trainees import Trainees
@@ -61,7 +61,7 @@ class Checkpointer:
         Call it between two updates, before anything else is sampled. Raises what writing a checkpoint raised meanwhile.
         """
         self._writer.check()
-        self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
+        self._recorded_progress = self.progress.snapshot(self.runner, self.recipe)
         self.trainees.mark_unchanged()
         self.journal.begin(self.progress.update, self.folder.num_updates())
 
@@ -110,7 +110,7 @@ class Checkpointer:
 
     def _snapshot(self) -> StateSnapshot:
         state = {
-            "progress": self._recorded_progress,
+            "progress": state_of(self._recorded_progress),
             "learner": self.trainees.learner_state(),
             "before": self.success_before,
             **({"pool": self.pool.state_dict()} if self.pool else {}),

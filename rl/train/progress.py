@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -82,14 +82,18 @@ class Progress:
             )
 
     def state_dict(self, runner: Runner, recipe: Recipe) -> dict[str, Any]:
-        """Return a snapshot of the progress, the episodes in flight, and the state of the recipe's parts, by name.
+        """Return the progress, the episodes in flight, and the state of the recipe's parts, for `load_state_dict`."""
+        return state_of(self.snapshot(runner, recipe))
+
+    def snapshot(self, runner: Runner, recipe: Recipe) -> dict[str, Any]:
+        """Return what `state_of` makes a state of, by name: a copy that stays as it is.
 
         Turns are shared with the run. Later updates change nothing in them except for adding streams.
         """
         fields = {name: copy(getattr(self, name)) for name in _STATE_FIELDS}
         parts = deepcopy(recipe.state_dict())
         episodes = runner.play_state.state_dict()
-        return {**fields, "history": self.history.state_dict(), **episodes, "parts": parts}
+        return {**fields, "history": self.history.snapshot(), **episodes, "parts": parts}
 
     def load_state_dict(self, state: dict[str, Any], runner: Runner, recipe: Recipe) -> None:
         """Restore what `state_dict` returned, into this object, `runner` and `recipe`."""
@@ -101,6 +105,11 @@ class Progress:
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
         runner.play_state.load_state_dict(state)
+
+
+def state_of(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state that a snapshot of the progress stands for."""
+    return {**snapshot, "history": snapshot["history"].state_dict()}
 
 
 def is_usable(results: Sequence[tuple[Group, bool]]) -> bool:

@@ -49,7 +49,7 @@ def square_root(
     """
 
     def deviation(index: int) -> float:
-        means = history.rewards.get(index, [])[-window:]
+        means = history.rewards.get(index, ())[-window:]
         rate = (sum(means) + 1) / (len(means) + 2)
         return math.sqrt(min(max(rate * (1 - rate), 0.0), 0.25))
 

@@ -29,7 +29,7 @@ from rl.rollout.play_state import PlayState
 from rl.rollout.roles import Role
 from rl.schedule import Schedule
 from rl.train.loop import Loop, Plan, TrainingStopped
-from rl.train.progress import Progress
+from rl.train.progress import Progress, state_of
 from rl.train.seats.trainees import Trainee
 from tests.support.batches import ToyScorer, make_trajectory
 from tests.support.paths import ROOT
@@ -237,11 +237,12 @@ def test_the_saved_state_is_of_the_moment_it_was_taken() -> None:
     stage = Stage(delay=SPEEDS["anyhow"], plan={"schedule": Schedule(lag=2)}).run(2)
     progress = stage.loop.progress
     runner: Any = stage.loop.runner
-    state = progress.state_dict(runner, stage.loop.recipe)
+    snapshot, state = (take(runner, stage.loop.recipe) for take in (progress.snapshot, progress.state_dict))
     snapshot_text = state_text(state)
     stage.run(4)
     assert progress.update == 4
     assert state_text(state) == snapshot_text
+    assert state_text(state_of(snapshot)) == snapshot_text
     fresh = Progress(History(50))
     fresh.load_state_dict(state, runner, stage.loop.recipe)
     assert state_text(fresh.state_dict(runner, stage.loop.recipe)) == snapshot_text

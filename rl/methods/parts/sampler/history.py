@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ class History:
     num_tasks: int
     draws: np.ndarray = field(init=False)  # (num_tasks,) int64
     pending: np.ndarray = field(init=False)  # (num_tasks,) int64
-    rewards: dict[int, list[float]] = field(init=False, default_factory=dict)
+    rewards: dict[int, tuple[float, ...]] = field(init=False, default_factory=dict)
     num_results: int = field(init=False, default=0)
     _results: list[Result] = field(init=False, default_factory=list)
     _recent_draws: list[int] = field(init=False, default_factory=list)
@@ -60,7 +61,7 @@ class History:
 
     def record(self, index: int, mean_reward: float, **details: Any) -> None:
         """Add the mean reward of a finished group of task `index`, with what `Result` has besides."""
-        self.rewards.setdefault(index, []).append(float(mean_reward))
+        self.rewards[index] = (*self.rewards.get(index, ()), float(mean_reward))
         self._results.append(Result(index, float(mean_reward), **details))
         if len(self._results) > 2 * MOST_RESULTS:
             del self._results[:-MOST_RESULTS]
@@ -87,6 +88,13 @@ class History:
             "tasks/recent": len(set(self._recent_draws)) / max(1, min(recent, self.num_tasks)),
         }
 
+    def snapshot(self) -> History:
+        """A copy that stays as it is; it is made after every update and costs little with a million tasks too."""
+        result = copy(self)
+        result.draws, result.pending = self.draws.copy(), self.pending.copy()
+        result.rewards, result._results = self.rewards.copy(), self._results.copy()
+        return result
+
     def state_dict(self) -> dict[str, Any]:
         """The state as JSON-able data, for `load_state_dict`."""
         return {
@@ -105,7 +113,7 @@ class History:
             raise ValueError(f"the history is of {state['num_tasks']} tasks, but there are {self.num_tasks}")
         self.draws = np.array(state["draws"], dtype=np.int64)
         self.pending = np.array(state.get("pending", [0] * self.num_tasks), dtype=np.int64)
-        self.rewards = {int(index): list(means) for index, means in state["rewards"].items()}
+        self.rewards = {int(index): tuple(means) for index, means in state["rewards"].items()}
         self.num_results = state.get("num_results", 0)
         self._results = [Result(*one) for one in state.get("results", ())]
         self._recent_draws = list(state.get("recent", ()))
