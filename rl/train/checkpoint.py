@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from rl import config_file
 from rl.cli import UserError, one_line
 from rl.methods.recipe import Recipe, asks_for_reference
 from rl.rollout.runner import Runner
+from rl.rollout.workers.same_tasks import ADVICE
 from rl.train.journal.journal import FOLDER, Journal
 from rl.train.progress import Progress, state_of
 from rl.train.run_folder import RunFolder
@@ -147,6 +148,7 @@ class Checkpointer:
             return False
         try:
             self._check_settings(checkpoint)
+            self._check_tasks(state["progress"]["history"])
             if asks_for_reference(self.recipe):
                 self.trainees.freeze_references()
             self.trainees.load_learner_state(state["learner"])
@@ -160,6 +162,14 @@ class Checkpointer:
             reason = f"it does not fit this run: {one_line(error)[:200]}"
             raise self.folder.checkpoint_error(checkpoint, reason) from error
         return True
+
+    def _check_tasks(self, history: Mapping[str, Any]) -> None:
+        digest = self.progress.history.tasks_digest
+        if history.get("tasks_digest", digest) != digest:  # checkpoints of older versions have none
+            raise UserError(
+                f"{self.folder.path} cannot be resumed: the environment has other training tasks than when it began, "
+                f"or has them in another order; {ADVICE}"
+            )
 
     def _check_settings(self, checkpoint: Path) -> None:
         saved = config_file.read(checkpoint / "trainer" / "config.toml")

@@ -20,6 +20,7 @@ from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
 from rl.methods.recipe import Recipe, needs, plays_seats, samples_by_turn
 from rl.rollout.seating import Seating, seating_of
+from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings
 from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
@@ -35,6 +36,7 @@ class EnvironmentFacts(NamedTuple):
         info: The `info` of the same reset.
         max_turns: Limit of turns per episode.
         num_tasks: Number of tasks by split, of the splits that the run plays.
+        tasks_digest: Of training tasks, see `rl.rollout.workers.same_tasks`.
 
     """
 
@@ -44,6 +46,7 @@ class EnvironmentFacts(NamedTuple):
     info: Mapping[str, Any]
     max_turns: int
     num_tasks: dict[str, int]
+    tasks_digest: str
 
 
 def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
@@ -71,12 +74,12 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         are_sizes_needed = settings.is_tiny and not is_measured
         size = oracle_size(env) if are_sizes_needed else OracleSize()
         settings = settings.with_defaults(max_turns, size.longest_reply, size.episode, _most_tokens(messages, info))
-        num_tasks = _split_sizes(env, settings)
+        num_tasks, digest = _split_sizes(env, settings), tasks_digest(env)
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
     check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
-    return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks)
+    return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks, digest)
 
 
 def _most_tokens(messages: Sequence[Message], info: Mapping[str, Any]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import time
 
 from envs.env import Env
@@ -100,3 +102,11 @@ class Broken(Low):
 def low(reply):
     """Return the share of characters that are low."""
     return sum(character < "@" for character in reply) / max(len(reply), 1)
+
+
+class OtherOrder(Low):
+    """The same tasks, in another order in every process."""
+
+    def tasks(self, split):
+        numbers = random.Random(os.getpid()).sample(range(12), 12)
+        return [Task("", (user(f"{split[0]}{i}"),), "1") for i in numbers]

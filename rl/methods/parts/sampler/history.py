@@ -37,6 +37,7 @@ class History:
     """
 
     num_tasks: int
+    tasks_digest: str = ""  # of what the tasks are
     draws: np.ndarray = field(init=False)  # (num_tasks,) int64
     pending: np.ndarray = field(init=False)  # (num_tasks,) int64
     rewards: dict[int, tuple[float, ...]] = field(init=False, default_factory=dict)
@@ -99,6 +100,7 @@ class History:
         """The state as JSON-able data, for `load_state_dict`."""
         return {
             "num_tasks": self.num_tasks,
+            "tasks_digest": self.tasks_digest,
             "draws": self.draws.tolist(),
             "pending": self.pending.tolist(),
             "rewards": {str(index): list(means) for index, means in self.rewards.items()},
