@@ -5,10 +5,12 @@ Legend: M sampled tokens, E hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from rl.learner.interface import AnyLearner
 
 SIDE_BY_SIDE = 2**28  # bytes of gradients that are held together
+
+log = logging.getLogger(__name__)
 
 
 def squares(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
@@ -92,21 +96,16 @@ def _side_by_side(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> li
     is_plain = all(type(weight) is nn.Parameter for weight in parameters.values()) and not hasattr(learner.model, CALL)
     if together < 2 or len(rows) != len(trajectories) or any(row.images for row in rows) or not is_plain:
         return None
-    embedding = learner.model.get_input_embeddings()
-    padding = embedding.padding_idx
     lengths = np.array([len(row.prefix) + row.size for row in rows])
     norms, order = np.zeros(len(rows)), np.argsort(-lengths, kind="stable")
-    if is_supported(learner.model):
-        embedding.padding_idx = None  # `rl.policy.decoder`, which trains these, has a gradient for each token
     try:
         while len(order):
             count = max(1, min(together, learner.microbatch_tokens // int(lengths[order[0]])))
             part, order = order[:count], order[count:]
             norms[part] = _norms(learner, weights, [rows[i] for i in part], int(lengths[part[0]]))
-    except (RuntimeError, NotImplementedError, ValueError):  # an operation of the model that vmap does not know
+    except Exception as error:  # of an operation that vmap does not know, somewhere in the model's own forward
+        log.debug("gradient norms are computed one after the other: %s", error)
         return None
-    finally:
-        embedding.padding_idx = padding
     return norms.tolist()
 
 
@@ -126,9 +125,25 @@ def _norms(learner: AnyLearner, weights: Mapping[str, Tensor], rows: Sequence[Ro
         return (logp.gather(-1, target[:, None])[:, 0] * share).sum()
 
     parts = (part.to(learner.device) for part in (ids, target, share, heat))
-    gradients = vmap(grad(mean_logp), in_dims=(None, 0, 0, 0, 0))(weights, *parts)
+    with _gradients_of_all_tokens(learner.model):
+        gradients = vmap(grad(mean_logp), in_dims=(None, 0, 0, 0, 0))(weights, *parts)
     squared = sum(one.flatten(1).float().square().sum(1) for one in gradients.values())
     return cast(Tensor, squared).sqrt().cpu().numpy()
+
+
+@contextmanager
+def _gradients_of_all_tokens(model: Any) -> Iterator[None]:
+    """In this context the model's own embedding has a gradient for padding too, as that of `rl.policy.decoder` has."""
+    embedding: Any = model.get_input_embeddings() if is_supported(model) else None
+    padding = getattr(embedding, "padding_idx", None)
+    if padding is None:
+        yield
+        return
+    embedding.padding_idx = None
+    try:
+        yield
+    finally:
+        embedding.padding_idx = padding
 
 
 def _rows(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[Row]:
