@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.temperature = 1.0  # greedy samples would all be the same
         seated_policies = open_seated(args, seating) if seating else None
         make_env = strategies.with_rounds(strategy, target.make_env) if strategy else target.make_env
-        policy = seated_policies.handle if seated_policies else open_policy(args, make_env)
+        policy = seated_policies.handle if seated_policies else open_policy(args, make_env, target.split)
     log = EpisodeLog(args.json if args.rollouts else None, target.env_name)
     try:
         with closing(policy):

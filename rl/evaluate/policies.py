@@ -60,12 +60,12 @@ class PolicyHandle:
     close: Callable[[], None] = lambda: None
 
 
-def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+def open_policy(args: argparse.Namespace, make_env: MakeEnv, split: str = "") -> PolicyHandle:
     """Open the policy named by `args.policy`; `args` are the flags of `rl.evaluate.flags.add_policy_flags`.
 
-    `make_env` creates an environment to play in. A policy of stored replies needs `args.episodes` as well, and replaces
-    None there by no limit. Raises `ValueError` for an unknown policy or wrong flags, `OSError` for files that cannot be
-    read.
+    `make_env` creates an environment to play in; those in workers must have the same tasks in `split`. A policy of
+    stored replies needs `args.episodes` as well, and replaces None there by no limit. Raises `ValueError` for an
+    unknown policy or wrong flags, `OSError` for files that cannot be read.
     """
     prompts = PromptOptions.from_flags(args)
     if is_function_spec(args.policy):
@@ -74,7 +74,7 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         prompts.refuse(args.policy, "system", "template_args", "tool_format", "agent")
     if args.workers and not args.policy.startswith(("replay:", "human")):
         workers = Workers(args.workers, open_host(args.cluster))
-        handle = _open_policy(args, workers.far(make_env))
+        handle = _open_policy(args, workers.far(make_env, split))
         return replace(handle, close=partial(_close_all, handle, workers))
     if args.workers:
         raise ValueError(f"--workers {args.workers}: --policy {args.policy} plays in this process; leave it out")

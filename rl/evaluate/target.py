@@ -107,6 +107,11 @@ class EvaluationTarget:
         (part,) = self.parts.values()
         return EvaluationSetup(part.env, None, seed, part.arguments, split=part.split)
 
+    @property
+    def split(self) -> str:
+        """The split of an environment; "" for a benchmark, whose tasks have digests of their own."""
+        return "" if self.benchmark else next(iter(self.parts.values())).split
+
     def tickets(self, episodes: int | None, samples: int, seed: int) -> list[Ticket]:
         """Return one ticket of `samples` episodes per task, with at most `episodes` tasks of each environment.
 

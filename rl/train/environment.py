@@ -74,7 +74,7 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         are_sizes_needed = settings.is_tiny and not is_measured
         size = oracle_size(env) if are_sizes_needed else OracleSize()
         settings = settings.with_defaults(max_turns, size.longest_reply, size.episode, _most_tokens(messages, info))
-        num_tasks, digest = _split_sizes(env, settings), tasks_digest(env)
+        num_tasks, digest = _split_sizes(env, settings), tasks_digest(env, "train")
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))

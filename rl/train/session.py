@@ -109,7 +109,7 @@ class Session:
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
         policies = self._make_agent, self.trainees, self.max_tokens
         workers = Workers.open(settings.workers * (not is_dry_run), settings.cluster)
-        self.runners = Runners(self.env.seating, self.opponents, *policies, workers, self.env.tasks_digest)
+        self.runners = Runners(self.env.seating, self.opponents, *policies, workers)
         self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"], self.env.tasks_digest))
 

@@ -192,7 +192,7 @@ def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
     episode_s = args.episode_seconds or max(one.episode_s for one in players)
     workers = Workers.open(args.workers, args.cluster)
     runner = Runner(
-        workers.far(seating.make_env) if workers else seating.make_env,
+        workers.far(seating.make_env, args.split or "test") if workers else seating.make_env,
         cast(Callable[[], Agent], None),  # every seat has a player of its own
         cast(Policy, None),
         SamplingParams(),

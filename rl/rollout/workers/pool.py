@@ -17,6 +17,7 @@ from rl.rollout.timeouts import Hang
 from rl.rollout.workers.far_env import FarEnv, Maker, Request
 from rl.rollout.workers.messages import Answer, Call, Drop
 from rl.rollout.workers.process import WorkerProcess
+from rl.rollout.workers.same_tasks import SameTasks, tasks_digest
 
 MAX_RESTARTS = 3  # of a worker's process without a step in between
 MAX_WORKERS = 1024
@@ -122,19 +123,21 @@ class Workers:
         where = "on the cluster" if self._is_far else "beside this one"
         return f"environments are in {number} process{'es' if number > 1 else ''} {where}"
 
-    def far(self, make_env: Callable[[], gymnasium.Env]) -> Callable[[], gymnasium.Env]:
+    def far(self, make_env: Callable[[], gymnasium.Env], split: str = "") -> Callable[[], gymnasium.Env]:
         """Return a function that makes the environments of `make_env` in workers.
 
-        One is made here to learn its class, and closed. Raises `ValueError` for a function that cannot be sent to
-        another process.
+        One is made here to learn its class, and closed. With `split`, environments are refused in workers where they
+        have other tasks in this split than here. Raises `ValueError` for a function that cannot be sent to another
+        process.
         """
         try:
-            key = pickle.dumps(make_env)
+            key = pickle.dumps((make_env, split))
         except Exception as error:
             raise ValueError(f"--workers: what makes the environment cannot be sent: {error_text(error)}") from None
         if key not in self._makers:
             env = call_contained(make_env)
-            self._makers[key] = Maker(make_env, env.spec, type(env.unwrapped))
+            make = SameTasks(make_env, split, tasks_digest(env, split)) if split else make_env
+            self._makers[key] = Maker(make, env.spec, type(env.unwrapped))
             close_env(env)
         return lambda: self._make(self._makers[key])
 

@@ -17,12 +17,12 @@ ADVICE = (
 )
 
 
-def tasks_digest(env: Any) -> str:
-    """Return a digest of up to `SAMPLE` training tasks, evenly spread, and of their number.
+def tasks_digest(env: Any, split: str) -> str:
+    """Return a digest of up to `SAMPLE` tasks of a split, evenly spread, and of their number.
 
     What is no JSON-able data in them is not compared. Raises what `load` of the environment raises.
     """
-    tasks = env.unwrapped.load("train")
+    tasks = env.unwrapped.load(split)
     count = len(tasks)
     sample = [tasks[index] for index in sorted({step * count // SAMPLE for step in range(SAMPLE)})] if count else []
     content = [(task.id, task.prompt, task.answer, task.metadata) for task in sample]
@@ -36,18 +36,20 @@ class SameTasks:
 
     Attributes:
         make_env: Makes an environment.
+        split: The split that is compared.
         digest: `tasks_digest` of one that it makes in the process of the run.
     """
 
     make_env: Callable[[], Any]
+    split: str
     digest: str
 
     def __call__(self) -> Any:
         """Make an environment and look at its tasks."""
         env = self.make_env()
-        if tasks_digest(env) != self.digest:
+        if tasks_digest(env, self.split) != self.digest:
             close_env(env)
-            raise ValueError(f"the environment has other tasks in this worker than in the run's process: {ADVICE}")
+            raise ValueError(f"{self.split} tasks differ between this worker and the process that began it: {ADVICE}")
         return env
 
 

@@ -11,7 +11,6 @@ from rl.rollout.player import Lineup, Player
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating
 from rl.rollout.workers.pool import Workers
-from rl.rollout.workers.same_tasks import SameTasks
 from rl.train.seats.opponents import Opponents, default_opponents
 from rl.train.seats.trainees import Trainees
 
@@ -27,7 +26,6 @@ class Runners:
         trainees: The policies that are trained. A runner's own policy is the first of them.
         max_tokens: Most tokens of an episode.
         workers: Processes that hold the environments; None for this one.
-        tasks_digest: Of training tasks, which those in the workers must have too.
     """
 
     seating: Seating
@@ -36,7 +34,6 @@ class Runners:
     trainees: Trainees
     max_tokens: int
     workers: Workers | None = None
-    tasks_digest: str = ""
 
     def close(self) -> None:
         """End the workers, after the runners are closed."""
@@ -102,5 +99,5 @@ class Runners:
 
     def _runner(self, make_env: Callable, params: SamplingParams, seats: tuple[str, ...]) -> Runner:
         policy = self.trainees.first.policy
-        make_env = self.workers.far(SameTasks(make_env, self.tasks_digest)) if self.workers else make_env
+        make_env = self.workers.far(make_env, "train") if self.workers else make_env
         return Runner(make_env, self.make_agent, policy, params, self.max_tokens, seats=seats)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 import envs
 from envs.env import Env
 from envs.types import Task, user
+from rl.cli import run
+from rl.evaluate.__main__ import main
 from rl.rollout.workers.same_tasks import SAMPLE, SameTasks, tasks_digest
-from tests.support.runs import Child, flags, train, train_run, training_error
+from tests.support.runs import TASKS, Child, flags, train, train_run, training_error
 
 
 class Listed(Env):
@@ -32,7 +35,7 @@ def words(*words: str, **metadata: Any) -> list[Task]:
 
 
 def digest(*of: str, **metadata: Any) -> str:
-    return tasks_digest(Listed(words(*of, **metadata)))
+    return tasks_digest(Listed(words(*of, **metadata)), "train")
 
 
 def test_a_digest_tells_order_number_answers_and_metadata_apart() -> None:
@@ -60,14 +63,14 @@ def test_what_has_no_order_or_no_text_of_its_own_is_not_compared() -> None:
 )
 def test_environments_are_made_where_the_tasks_are_the_same(env: str, arguments: dict[str, Any]) -> None:
     make = partial(envs.make, env, **arguments)
-    assert pickle.loads(pickle.dumps(SameTasks(make, tasks_digest(make()))))().unwrapped.load("train")
-    with pytest.raises(ValueError, match="other tasks in this worker than in the run's process"):
-        SameTasks(make, "another")()
+    assert pickle.loads(pickle.dumps(SameTasks(make, "val", tasks_digest(make(), "val"))))().unwrapped.load("val")
+    with pytest.raises(ValueError, match="val tasks differ between this worker and the process that began it"):
+        SameTasks(make, "val", "another")()
 
 
 def test_a_run_with_workers_ends_at_once_where_tasks_differ(tmp_path: Path) -> None:
     error = training_error(*flags("OtherOrder", updates=3), "--workers", 2, "--out", tmp_path / "run")
-    assert "ValueError: the environment has other tasks in this worker than in the run's process" in error
+    assert "ValueError: train tasks differ between this worker and the process that began it" in error
     assert "no set, no random numbers without a seed" in error
     assert train(*flags("OtherOrder", updates=1), "--out", str(tmp_path / "alone")).code == 0
 
@@ -78,3 +81,13 @@ def test_a_run_is_not_resumed_with_other_tasks_and_loses_nothing(tmp_path: Path)
     assert again.code == 2
     assert f"{out} cannot be resumed: the environment has other training tasks than when it began" in again.out
     assert train("--resume", "--out", str(out), "--updates", "2").code == 0, "here they are the same"
+
+
+def test_an_evaluation_with_workers_ends_where_tasks_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--env", f"{TASKS}:OtherOrder", "--policy", "oracle", "--episodes", "2"]
+    with suppress(SystemExit):
+        run(lambda: main(words))
+    assert "success" in capsys.readouterr().out
+    with suppress(SystemExit):
+        run(lambda: main([*words, "--workers", "2"]))
+    assert "test tasks differ between this worker and the process that began it" in capsys.readouterr().err
