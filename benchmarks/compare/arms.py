@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -22,13 +21,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.compare.comparisons import Comparison
+from benchmarks.compare.plots import curve, plot
 from benchmarks.learn import scripted
 from benchmarks.support.record import RESULTS, commit, save, show
 from benchmarks.support.runs import evaluate, interval, train
 
 SHARED = ["--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
-GRID = 200  # places on the token axis at which curves are read
-TITLE_WIDTH = 66  # characters above a plot
 MEASURES = {
     "area": "area gained",
     "held_out": "held-out gained",
@@ -108,18 +106,6 @@ def validated(folder: Path, lines: Sequence[dict[str, Any]]) -> list[tuple[int, 
     return [(int(tokens[entry["update"] - 1]), entry["success"]) for entry in entries]
 
 
-def curve(found: dict[str, Any], tokens: int) -> np.ndarray:
-    """Training success at `GRID` places between 0 and `tokens`: that of the update which sampled there.
-
-    Of a run with evaluations, the success of greedy play instead, between two evaluations in a straight line.
-    """
-    if found.get("validation"):
-        points = [(0, found["before"]), *found["validation"], (found["tokens"][-1], found["held_out"])]
-        return np.interp(np.linspace(0, tokens, GRID, endpoint=False), *zip(*points, strict=True))
-    places = np.minimum(np.linspace(0, tokens, GRID, endpoint=False), found["tokens"][-1] - 1)
-    return np.asarray(found["success"])[np.searchsorted(found["tokens"], places, side="right")]
-
-
 def area(found: dict[str, Any], tokens: int | None = None) -> float:
     """The mean of training success over the sampled tokens."""
     return float(curve(found, tokens or found["tokens"][-1]).mean())
@@ -180,29 +166,6 @@ def learnt(comparison: Comparison, runs: dict[str, list[dict[str, Any]]]) -> dic
         **{script: scripted(comparison.env, comparison.flags, script) for script in ("random", "oracle")},
         "gains": {arm: {"mean": float(np.mean(values)), "interval": interval(values)} for arm, values in gains.items()},
     }
-
-
-def plot(comparison: Comparison, runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """The mean curve of each arm, with the range of its seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    width = GRID // 20
-    figure, axis = pyplot.subplots(figsize=(5.2, 3.8))
-    places = np.linspace(0, comparison.tokens, GRID, endpoint=False)[width - 1 :] / 1000
-    for arm, found in runs.items():
-        curves = [np.convolve(curve(one, comparison.tokens), np.ones(width) / width, mode="valid") for one in found]
-        (line,) = axis.plot(places, np.mean(curves, axis=0), lw=1.4, label=arm)
-        axis.fill_between(places, np.min(curves, axis=0), np.max(curves, axis=0), alpha=0.12, color=line.get_color())
-    success = "success of greedy play" if comparison.is_judged_apart else "training success (sampled)"
-    axis.set(xlabel="thousand sampled tokens", ylabel=success)
-    axis.set_title(textwrap.fill(f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", TITLE_WIDTH), size=9)
-    axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
 
 
 def run_all(

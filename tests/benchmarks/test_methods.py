@@ -14,6 +14,7 @@ from benchmarks import methods
 from benchmarks.compare import arms
 from benchmarks.compare.arms import to_target
 from benchmarks.compare.comparisons import Comparison
+from benchmarks.compare.plots import swept_flag
 from benchmarks.compare.presets import PRESETS
 from benchmarks.support.runs import Trained
 from rl.cli import UserError
@@ -115,3 +116,19 @@ def test_each_arm_and_seed_has_a_result_of_its_own_whatever_its_flags(
         assert [
             " ".join(found["flags"]).partition(" --algo ")[2].partition(" --sampled")[0] for found in runs[::3]
         ] == [*words]
+
+
+@pytest.mark.parametrize(
+    ("arms", "flag"),
+    [
+        (("grpo --lag 0", "tis --lag 0", "grpo --lag 2", "tis --lag 2"), "--lag"),
+        (("grpo --lag 0", "tis --lag 2"), ""),  # one number each
+        (("grpo", "grpo --size 4"), ""),
+        (("grpo --lag 0", "grpo --size 4"), ""),
+        (("mssr --size 1 --groups 128", "mssr --size 1 --groups 256"), "--groups"),
+        (("grpo --keep varied", "grpo --keep all"), ""),
+        (("grpo",), ""),
+    ],
+)
+def test_arms_that_differ_by_the_numbers_of_one_flag_are_drawn_over_them(arms: tuple[str, ...], flag: str) -> None:
+    assert swept_flag(arms) == flag
