@@ -225,6 +225,11 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError("--eval-every: needs --eval-episodes above 0")
     if settings.target_success is not None and not settings.eval_every:
         raise UserError(f"--target-success {settings.target_success:g}: nothing measures it; add --eval-every N")
+    if settings.target_success is not None and settings.updates is not None and settings.eval_every > settings.updates:
+        raise UserError(
+            f"--target-success {settings.target_success:g}: --eval-every {settings.eval_every} never measures it in "
+            f"--updates {settings.updates}; lower the one or raise the other"
+        )
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
 

@@ -68,6 +68,10 @@ def run_folder(model, tmp_path_factory):
         ([*ARITHMETIC, "--data-root", "/nowhere"], ["/nowhere"]),
         ([*ARITHMETIC, "--target-success", "0.9"], ["--target-success 0.9", "--eval-every"]),
         ([*ARITHMETIC, "--target-success", "90", "--eval-every", "5"], ["--target-success", "90"]),
+        (
+            [*ARITHMETIC, "--target-success", "0.9", "--eval-every", "9", "--updates", "8"],
+            ["--target-success 0.9: --eval-every 9 never measures it in --updates 8"],
+        ),
         ([*ARITHMETIC, "--max-minutes", "0"], ["--max-minutes", "0"]),
         ([*ARITHMETIC, "--algo", "spec_rl", "--engines", "2"], ["recalled", "--engine hf", "--engines 1"]),
         ([*ARITHMETIC, "--algo", "arrol", "--engines", "2"], ["pruned", "--engine hf", "--engines 1"]),
