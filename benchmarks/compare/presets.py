@@ -20,7 +20,7 @@ BEHIND = (
     "--in-flight",
     "drain",
     "--no-overlap",
-)  # every token is --lag updates old, also where few are sampled at a time
+)  # after --lag updates all tokens are so old, however few are sampled at once
 STALE = tuple(f"--lag {lag}" for lag in (0, 2, 8, 16))
 LOSSES = ("grpo", "decoupled_ppo", "tis", "m2po", "vcpo")
 

@@ -20,10 +20,11 @@ from torch.func import functional_call, grad, vmap
 
 from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.forward import hidden_states, score_tokens
-from rl.learner.logprobs import chunk_tokens
+from rl.learner.logprobs import WHOLE_LOGITS, chunk_tokens
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
 from rl.policy.decoder import CALL, is_supported
+from rl.policy.model_config import text_config
 from rl.records import Trajectory
 
 if TYPE_CHECKING:
@@ -58,18 +59,25 @@ def gradient_norms(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> l
     """Return the norm of the gradient of each trajectory's mean log-probability, over the trained weights.
 
     Small models are differentiated for several trajectories at a time, as many as have their gradients in
-    `SIDE_BY_SIDE` bytes together, where the model's own forward allows that (`torch.func.vmap`) and agrees on the first
-    trajectory with a backward pass of its own; all others for one after the other.
+    `SIDE_BY_SIDE` bytes and their logits in `WHOLE_LOGITS` numbers together, where the model's own forward allows that
+    (`torch.func.vmap`) and agrees on the shortest trajectory with a backward pass of its own; all other models, and
+    those with adapters, for one after the other.
     """
     if not trajectories:
         return []
-    first = _gradient_norm(learner, trajectories[0])
+    shortest = min(range(len(trajectories)), key=lambda number: _length(trajectories[number]))
+    norm = _gradient_norm(learner, trajectories[shortest])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)  # of operations that vmap loops
         found = _side_by_side(learner, trajectories)
-    if found is not None and math.isclose(found[0], first, rel_tol=1e-3 if _is_float32(learner) else 0.05):
+    if found is not None and math.isclose(found[shortest], norm, rel_tol=1e-3 if _is_float32(learner) else 0.05):
         return found
-    return [first, *(_gradient_norm(learner, trajectory) for trajectory in trajectories[1:])]
+    return [norm if n == shortest else _gradient_norm(learner, one) for n, one in enumerate(trajectories)]
+
+
+def _length(trajectory: Trajectory) -> int:
+    """The tokens of a trajectory."""
+    return sum(len(turn.context) + len(turn.completion.ids) for turn in trajectory.turns)
 
 
 def _gradient_norm(learner: AnyLearner, trajectory: Trajectory) -> float:
@@ -94,9 +102,13 @@ def _side_by_side(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> li
     weights = {name: weight.detach() for name, weight in parameters.items()}
     together = SIDE_BY_SIDE // max(1, sum(weight.nbytes for weight in weights.values()))
     is_plain = all(type(weight) is nn.Parameter for weight in parameters.values()) and not hasattr(learner.model, CALL)
-    if together < 2 or len(rows) != len(trajectories) or any(row.images for row in rows) or not is_plain:
+    is_plain &= not (learner.has_adapters or learner.recompute or any(row.images for row in rows))
+    if not is_plain or [row.trajectory for row in rows] != list(range(len(trajectories))):
         return None
     lengths = np.array([len(row.prefix) + row.size for row in rows])
+    together = min(together, WHOLE_LOGITS // (int(lengths.max()) * text_config(learner.model).vocab_size))
+    if together < 2:
+        return None
     norms, order = np.zeros(len(rows)), np.argsort(-lengths, kind="stable")
     try:
         while len(order):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from rl import config_file
 from rl.cli import UserError, one_line
 from rl.methods.recipe import Recipe, asks_for_reference
 from rl.rollout.runner import Runner
-from rl.rollout.workers.same_tasks import ADVICE
 from rl.train.journal.journal import FOLDER, Journal
 from rl.train.progress import Progress, state_of
 from rl.train.run_folder import RunFolder
@@ -20,6 +19,11 @@ from rl.train.seats.pool import Pool
 from rl.train.seats.trainees import Trainees
 from rl.train.storage.checkpoint_writer import CheckpointWriter, copies_on_cpu, is_worth_copying
 from rl.train.storage.state_file import StateSnapshot
+
+OTHER_TASKS = (
+    "warning: the training tasks are others than when the run began, or in another order, and the run goes on with "
+    "them; what it knows of a task is of its place in the list"
+)
 
 
 class Checkpointer:
@@ -55,6 +59,7 @@ class Checkpointer:
         self._save_time = time.monotonic()
         self._recorded_progress: dict[str, Any] = {}
         self._writer = CheckpointWriter()
+        self._has_other_tasks = False  # than when the checkpoint was written
 
     def record(self) -> None:
         """Remember the present progress: counters, open episodes and the state of the recipe's parts, in memory only.
@@ -129,10 +134,10 @@ class Checkpointer:
     def rewind(self) -> list[str]:
         """Remove what was written after the checkpoint that is restored, but for the journal, which will be replayed.
 
-        Returns one line for each file that is damaged or has no digest, and one about the journal.
+        Returns one line for each file that is damaged or has no digest, one about the journal, and one about tasks.
         """
-        update = self.progress.update
-        return [*self.folder.unsigned_files(), *self.folder.rewind(update), *self.journal.load(update)]
+        update, notes = self.progress.update, [OTHER_TASKS] if self._has_other_tasks else []
+        return [*notes, *self.folder.unsigned_files(), *self.folder.rewind(update), *self.journal.load(update)]
 
     def restore(self) -> bool:
         """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
@@ -148,11 +153,12 @@ class Checkpointer:
             return False
         try:
             self._check_settings(checkpoint)
-            self._check_tasks(state["progress"]["history"])
             if asks_for_reference(self.recipe):
                 self.trainees.freeze_references()
             self.trainees.load_learner_state(state["learner"])
             self.progress.load_state_dict(state["progress"], self.runner, self.recipe)
+            tasks = self.progress.history.tasks_digest
+            self._has_other_tasks = state["progress"]["history"].get("tasks_digest", tasks) != tasks
             if self.pool is not None:
                 self.pool.load_state_dict(state["pool"])
             self.success_before = state["before"]
@@ -162,14 +168,6 @@ class Checkpointer:
             reason = f"it does not fit this run: {one_line(error)[:200]}"
             raise self.folder.checkpoint_error(checkpoint, reason) from error
         return True
-
-    def _check_tasks(self, history: Mapping[str, Any]) -> None:
-        digest = self.progress.history.tasks_digest
-        if history.get("tasks_digest", digest) != digest:  # checkpoints of older versions have none
-            raise UserError(
-                f"{self.folder.path} cannot be resumed: the environment has other training tasks than when it began, "
-                f"or has them in another order; {ADVICE}"
-            )
 
     def _check_settings(self, checkpoint: Path) -> None:
         saved = config_file.read(checkpoint / "trainer" / "config.toml")

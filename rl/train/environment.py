@@ -66,6 +66,7 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     seating = seating_of(settings.env, settings.env_arg, arguments, plays_seats=plays_seats(recipe))
     with containment(f"--env {settings.env}"), closing_env(seating.make_view()) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
+        digest = tasks_digest(env, "train", settings.train_tasks)
         label = f"{settings.env}: reset of task train/0 seed 0 before the run"
         reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
         messages, info = WATCHDOG.step_call(label, reset)
@@ -74,7 +75,7 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         are_sizes_needed = settings.is_tiny and not is_measured
         size = oracle_size(env) if are_sizes_needed else OracleSize()
         settings = settings.with_defaults(max_turns, size.longest_reply, size.episode, _most_tokens(messages, info))
-        num_tasks, digest = _split_sizes(env, settings), tasks_digest(env, "train")
+        num_tasks = _split_sizes(env, settings)
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from pathlib import Path
 
 from envs.env import Env
 from envs.types import Outcome, Task, assistant, text, user
@@ -110,3 +111,16 @@ class OtherOrder(Low):
     def tasks(self, split):
         numbers = random.Random(os.getpid()).sample(range(12), 12)
         return [Task("", (user(f"{split[0]}{i}"),), "1") for i in numbers]
+
+
+class OneOther(Low):
+    """The same tasks everywhere but in one process, the third that makes them; `folder` counts these."""
+
+    def __init__(self, *, folder, **limits):
+        super().__init__(**limits)
+        self.folder = Path(folder)
+
+    def tasks(self, split):
+        (self.folder / f"{os.getpid()}.process").touch()
+        tasks = super().tasks(split)
+        return tasks[::-1] if len(list(self.folder.glob("*.process"))) == 3 else tasks

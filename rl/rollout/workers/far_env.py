@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium
 
 from envs.watchdog import WATCHDOG, Clock, Overrun
+from rl.rollout.timeouts import Hang
 from rl.rollout.workers.errors import ReplayDiverged, WorkerDied, load_error
 from rl.rollout.workers.messages import Reference, call_method, dump_call
 from rl.rollout.workers.process import WorkerLost
+from rl.rollout.workers.same_tasks import OtherTasks
 
 if TYPE_CHECKING:
     from rl.rollout.workers.pool import Worker
@@ -198,12 +200,18 @@ class FarEnv(gymnasium.Env, Reference):
         return asyncio.run_coroutine_threadsafe(self.perform(request), loop).result()
 
     async def _be_there(self, clock: Clock) -> None:
-        """Make the environment in the worker's process if it is not there, and bring it to where it was."""
+        """Make the environment in the worker's process if it is not there, and bring it to where it was.
+
+        Raises `rl.rollout.timeouts.Hang` if it has other tasks there.
+        """
         incarnation = self.worker.ensure_process()
         if self._incarnation == incarnation:
             return
         make = Request(self.maker.make, (), {}, f"{self.maker.name}: its constructor", None, clock, keeps=True)
-        self.number, self._is_blocking = await self._send(make, makes=True)
+        try:
+            self.number, self._is_blocking = await self._send(make, makes=True)
+        except OtherTasks as error:  # of all environments in this worker, so that no retry helps
+            raise Hang(f"{self.maker.name} in {self.worker.name}: {error}") from None
         self._incarnation = incarnation
         for request, answer in self._log:
             again = await self._send(request, into=answer)

@@ -126,9 +126,9 @@ class Workers:
     def far(self, make_env: Callable[[], gymnasium.Env], split: str = "") -> Callable[[], gymnasium.Env]:
         """Return a function that makes the environments of `make_env` in workers.
 
-        One is made here to learn its class, and closed. With `split`, environments are refused in workers where they
-        have other tasks in this split than here. Raises `ValueError` for a function that cannot be sent to another
-        process.
+        One is made here to learn its class, and closed. With `split`, a worker where they have other tasks in this
+        split than here ends the run (`rl.rollout.timeouts.Hang`). Raises `ValueError` for a function that cannot be
+        sent to another process.
         """
         try:
             key = pickle.dumps((make_env, split))
@@ -136,9 +136,11 @@ class Workers:
             raise ValueError(f"--workers: what makes the environment cannot be sent: {error_text(error)}") from None
         if key not in self._makers:
             env = call_contained(make_env)
-            make = SameTasks(make_env, split, tasks_digest(env, split)) if split else make_env
-            self._makers[key] = Maker(make, env.spec, type(env.unwrapped))
-            close_env(env)
+            try:
+                make = SameTasks(make_env, split, tasks_digest(env, split)) if split else make_env
+                self._makers[key] = Maker(make, env.spec, type(env.unwrapped))
+            finally:
+                close_env(env)
         return lambda: self._make(self._makers[key])
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from rl.methods.recipes.grpo import recipe as grpo
 from rl.policy.hf import HFPolicy
 from rl.records import Group
 from tests.support.batches import make_tokens, off_policy, toy_groups
-from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model, perturb_weights
+from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, VOCAB, model, perturb_weights
 from tests.support.play import assert_same_step, flat, random_groups, rows, sample_groups, trajectories, weights
 
 LR = 1e-3
@@ -127,9 +127,16 @@ def test_gradient_norms_are_computed_one_after_the_other_where_together_they_wou
     monkeypatch.setattr(measures, "_side_by_side", lambda *_: [2.0 * norm for norm in alone])
     assert measures.gradient_norms(learner, members) == alone
     monkeypatch.undo()
-    monkeypatch.setattr(measures, "SIDE_BY_SIDE", 0)
-    assert measures._side_by_side(learner, members[:3]) is None
     assert measures.gradient_norms(learner, []) == []
+    assert measures._side_by_side(learner, members[:3]) is not None
+    nothing, twice = replace(members[0], turns=[]), next(one for one in members if len(list(one.sequences())) == 2)
+    assert measures._side_by_side(learner, [members[0], twice, nothing]) is None, "as many rows as trajectories"
+    for name, value in (("SIDE_BY_SIDE", 0), ("WHOLE_LOGITS", VOCAB * 8)):
+        with monkeypatch.context() as patch:
+            patch.setattr(measures, name, value)
+            assert measures._side_by_side(learner, members[:3]) is None, name
+    learner.recompute = True
+    assert measures._side_by_side(learner, members[:3]) is None
 
 
 def test_squares_and_gradient_norms_are_those_of_a_plain_forward_pass() -> None:

@@ -71,7 +71,7 @@ async def square(scorer: Scorer, groups: Sequence[Group]) -> None:
 async def gradient_norm(scorer: Scorer, groups: Sequence[Group]) -> None:
     """Fill the stream `gradient_norm`: the norm of the gradient of a trajectory's mean log-probability, on each token.
 
-    One backward pass more for each trajectory; those of a small model are computed for many trajectories together.
+    One backward pass more for each trajectory; without adapters, those of a small model are computed together.
     """
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     for trajectory, norm in zip(trajectories, scorer.gradient_norms(trajectories), strict=True):
