@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import stdev
@@ -69,6 +70,7 @@ class by_priority:
     _waves: dict[int, dict[int, Numbers]] = field(default_factory=dict, init=False, compare=False)  # by first ticket
     _done: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False)
     _events: dict[int, asyncio.Event] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _shares: dict[int, Counter[int]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
         """Play the first stage, wait for that of the groups opened together with this one, and play the second."""
@@ -101,11 +103,13 @@ class by_priority:
         if len(stage) >= count:
             event.set()
         await event.wait()
-        numbers = [number for number in sorted(stage) if stage[number][1]]  # the others failed by a fault of ours
-        budget = sum(stage[number][2] for number in stage)
-        deviations, counts = [stage[number][0] for number in numbers], [stage[number][1] for number in numbers]
-        order = allocation.spend(deviations, counts, budget, bonus=self.bonus)
-        return sum(numbers[place] == ticket.number for place in order)
+        if wave not in self._shares:
+            numbers = [number for number in sorted(stage) if stage[number][1]]  # the others failed by a fault of ours
+            budget = sum(stage[number][2] for number in stage)
+            deviations, counts = [stage[number][0] for number in numbers], [stage[number][1] for number in numbers]
+            order = allocation.spend(deviations, counts, budget, bonus=self.bonus)
+            self._shares[wave] = Counter(numbers[place] for place in order)
+        return self._shares[wave][ticket.number]
 
     def _forget(self, ticket: Ticket) -> None:
         wave, count = _wave_of(ticket)
@@ -113,7 +117,7 @@ class by_priority:
         if ticket.number not in numbers:
             numbers.append(ticket.number)
         if len(numbers) >= count:
-            for by_wave in (self._waves, self._done, self._events):
+            for by_wave in (self._waves, self._done, self._events, self._shares):
                 by_wave.pop(wave, None)
 
 

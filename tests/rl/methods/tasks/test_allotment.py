@@ -86,6 +86,31 @@ def test_groups_opened_together_share_their_later_episodes() -> None:
     assert [len(group.trajectories) for group in alone] == [8]
 
 
+def test_a_wave_s_budget_is_shared_once_and_each_quantile_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, spend = [], allocation.spend
+    monkeypatch.setattr(allocation, "spend", lambda *args, **kwargs: calls.append(1) or spend(*args, **kwargs))
+    allocation._quantile.cache_clear()
+    part = strategy.by_priority(bonus=0.0)
+    groups = play(part, *(ticket(n, wave=(n // 2 * 2, 2)) for n in range(4)), winners={0: {0, 2}, 2: {1}})
+    assert sum(len(group.trajectories) for group in groups) == 32 and len(calls) == 2
+    counts = {size for size in range(2, 18)}
+    assert allocation._quantile.cache_info().misses <= len(counts)
+
+
+def test_a_budget_goes_one_by_one_to_the_highest_priority() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        deviations, counts = rng.choice([0.0, 0.2, 0.5], 6).tolist(), rng.integers(1, 9, 6).tolist()
+        numbers, order = list(counts), []
+        for _ in range(20):
+            pairs = zip(deviations, numbers, strict=True)
+            worth = [allocation.priority(spread, count, sum(numbers), bonus=0.5) for spread, count in pairs]
+            order.append(worth.index(max(worth)))
+            numbers[order[-1]] += 1
+        assert allocation.spend(deviations, counts, 20, bonus=0.5) == order
+    assert allocation.spend([], [], 5, bonus=0.5) == []
+
+
 def test_what_a_wave_waits_for_survives_an_interruption() -> None:
     """Ticket 2 has ended its first stage when the run ends; it gets what it would have got."""
     part, pair = strategy.by_priority(bonus=0.0), [ticket(2, wave=(2, 2)), ticket(3, wave=(2, 2))]
