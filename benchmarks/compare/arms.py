@@ -38,7 +38,7 @@ MEASURES = {
 
 def one(name: str, comparison: Comparison, arm: str, seed: int, home: Path) -> dict[str, Any]:
     """Train one arm on one seed: its curve over sampled tokens, held-out success and seconds. Kept in `home`."""
-    folder = home / f"{name}-{arm.replace(' ', '_').replace('/', '-')}-{seed}"
+    folder = home / f"{comparison.runs_of or name}-{arm.replace(' ', '_').replace('/', '-')}-{seed}"
     kept = home / f"{folder.name}.json"  # an arm may have a point in it
     if kept.exists():
         return json.loads(kept.read_text())

@@ -14,7 +14,8 @@ class Comparison:
     too, as `shared_held_out`. With `samples`, pass@k of so many sampled episodes per test task is measured at the end,
     and with `target` how many episodes and updates it took until training success was there. `measure` is the one that
     the claim speaks of, "gain" held-out success over the cold start; a claim that a method loses nothing is shown where
-    the interval lies above `-margin`.
+    the interval lies above `-margin`. `runs_of` names another comparison of the same environment, flags and tokens, so
+    that arms of both are run once.
     """
 
     about: str
@@ -28,6 +29,7 @@ class Comparison:
     target: float = 0.0
     measure: str = "area"
     margin: float = 0.0
+    runs_of: str = ""
 
     @property
     def env_args(self) -> list[str]:

@@ -118,6 +118,14 @@ def test_each_arm_and_seed_has_a_result_of_its_own_whatever_its_flags(
         ] == [*words]
 
 
+@pytest.mark.parametrize("name", [name for name, one in PRESETS.items() if one.runs_of])
+def test_presets_that_share_runs_have_the_same_flags(name: str) -> None:
+    own, other = PRESETS[name], PRESETS[PRESETS[name].runs_of]
+    for field in ("env", "flags", "tokens", "samples", "start", "is_judged_apart"):
+        assert getattr(own, field) == getattr(other, field), field
+    assert set(own.arms) & set(other.arms)
+
+
 @pytest.mark.parametrize(
     ("arms", "flag"),
     [
