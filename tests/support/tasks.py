@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from envs.env import Env
@@ -114,13 +115,15 @@ class OtherOrder(Low):
 
 
 class OneOther(Low):
-    """The same tasks everywhere but in one process, the third that makes them; `folder` counts these."""
+    """The same tasks everywhere but in the first process other than `main` that makes them; `folder` says which."""
 
-    def __init__(self, *, folder, **limits):
+    def __init__(self, *, folder, main, **limits):
         super().__init__(**limits)
-        self.folder = Path(folder)
+        self.odd, self.main = Path(folder) / "odd", main
 
     def tasks(self, split):
-        (self.folder / f"{os.getpid()}.process").touch()
-        tasks = super().tasks(split)
-        return tasks[::-1] if len(list(self.folder.glob("*.process"))) == 3 else tasks
+        if os.getpid() != self.main:
+            with suppress(FileExistsError), self.odd.open("x") as file:
+                file.write(str(os.getpid()))
+        is_odd = self.odd.exists() and self.odd.read_text() == str(os.getpid())
+        return super().tasks(split)[:: -1 if is_odd else 1]

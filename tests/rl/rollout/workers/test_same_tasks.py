@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 from contextlib import suppress
@@ -109,7 +110,8 @@ def test_a_run_with_workers_ends_at_once_where_tasks_differ(tmp_path: Path) -> N
 
 
 def test_one_worker_with_other_tasks_ends_the_run(tmp_path: Path) -> None:
-    error = training_error(*flags("OneOther", f"--env-arg=folder={tmp_path}", workers=3, out=tmp_path / "run"))
+    arguments = [f"--env-arg=folder={tmp_path}", f"--env-arg=main={os.getpid()}"]
+    error = training_error(*flags("OneOther", *arguments, workers=3, out=tmp_path / "run"))
     assert "the train tasks are others here than in the run's own process" in error
 
 
