@@ -30,7 +30,7 @@ from rl.records import Trajectory
 if TYPE_CHECKING:
     from rl.learner.interface import AnyLearner
 
-SIDE_BY_SIDE = 2**28  # bytes of gradients that are held together
+PER_SAMPLE_BYTES = 2**28  # of per-sample gradients at a time
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +58,10 @@ def squares(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[lis
 def gradient_norms(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[float]:
     """Return the norm of the gradient of each trajectory's mean log-probability, over the trained weights.
 
-    Small models are differentiated for several trajectories at a time, as many as have their gradients in
-    `SIDE_BY_SIDE` bytes and their logits in `WHOLE_LOGITS` numbers together, where the model's own forward allows that
-    (`torch.func.vmap`) and agrees on the shortest trajectory with a backward pass of its own; all other models, and
-    those with adapters, for one after the other.
+    Small models have per-sample gradients of several trajectories at a time (`torch.func.vmap`), as many as fit into
+    `PER_SAMPLE_BYTES` bytes and whose logits are at most `WHOLE_LOGITS` numbers, where the model's own forward allows
+    that and agrees on the shortest trajectory with a backward pass of its own. All other models, and those with
+    adapters, have one backward pass for each trajectory.
     """
     if not trajectories:
         return []
@@ -69,9 +69,9 @@ def gradient_norms(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> l
     norm = _gradient_norm(learner, trajectories[shortest])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)  # of operations that vmap loops
-        found = _side_by_side(learner, trajectories)
-    if found is not None and math.isclose(found[shortest], norm, rel_tol=1e-3 if _is_float32(learner) else 0.05):
-        return found
+        norms = _per_sample_norms(learner, trajectories)
+    if norms is not None and math.isclose(norms[shortest], norm, rel_tol=1e-3 if _is_float32(learner) else 0.05):
+        return norms
     return [norm if n == shortest else _gradient_norm(learner, one) for n, one in enumerate(trajectories)]
 
 
@@ -95,12 +95,12 @@ def _is_float32(learner: AnyLearner) -> bool:
     return all(weight.dtype == torch.float32 for weight in learner.model.parameters())
 
 
-def _side_by_side(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[float] | None:
+def _per_sample_norms(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[float] | None:
     """The norms for all trajectories, several at a time; None where rows, weights or the model forbid it."""
     rows = _rows(learner, trajectories)
     parameters = {name: weight for name, weight in learner.model.named_parameters() if weight.requires_grad}
     weights = {name: weight.detach() for name, weight in parameters.items()}
-    together = SIDE_BY_SIDE // max(1, sum(weight.nbytes for weight in weights.values()))
+    together = PER_SAMPLE_BYTES // max(1, sum(weight.nbytes for weight in weights.values()))
     is_plain = all(type(weight) is nn.Parameter for weight in parameters.values()) and not hasattr(learner.model, CALL)
     is_plain &= not (learner.has_adapters or learner.recompute or any(row.images for row in rows))
     if not is_plain or [row.trajectory for row in rows] != list(range(len(trajectories))):
@@ -124,19 +124,21 @@ def _side_by_side(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> li
 def _norms(learner: AnyLearner, weights: Mapping[str, Tensor], rows: Sequence[Row], width: int) -> np.ndarray:
     """The norms (B,) of B rows of one trajectory each, from the model's own forward on `width` tokens, padded."""
     ids, target = (torch.zeros(len(rows), width, dtype=torch.long) for _ in range(2))
-    share, heat = torch.zeros(len(rows), width), torch.ones(len(rows), 1)
+    share, temperature = torch.zeros(len(rows), width), torch.ones(len(rows), 1)
     for i, row in enumerate(rows):
         places = np.flatnonzero(row.mask) + len(row.prefix)
         tokens = torch.as_tensor([*row.prefix, *row.ids.tolist()])
-        ids[i, : len(tokens)], heat[i] = tokens, row.temperature
+        ids[i, : len(tokens)], temperature[i] = tokens, row.temperature
         target[i, places - 1], share[i, places - 1] = tokens[places], 1 / len(places)
 
-    def mean_logp(weights: Mapping[str, Tensor], ids: Tensor, target: Tensor, share: Tensor, heat: Tensor) -> Tensor:
+    def mean_logp(
+        weights: Mapping[str, Tensor], ids: Tensor, target: Tensor, share: Tensor, temperature: Tensor
+    ) -> Tensor:
         out = functional_call(learner.model, dict(weights), (), {"input_ids": ids[None], "use_cache": False})
-        logp = (out.logits[0].float() / heat).log_softmax(-1)
+        logp = (out.logits[0].float() / temperature).log_softmax(-1)
         return (logp.gather(-1, target[:, None])[:, 0] * share).sum()
 
-    parts = (part.to(learner.device) for part in (ids, target, share, heat))
+    parts = (part.to(learner.device) for part in (ids, target, share, temperature))
     with _gradients_of_all_tokens(learner.model):
         gradients = vmap(grad(mean_logp), in_dims=(None, 0, 0, 0, 0))(weights, *parts)
     squared = sum(one.flatten(1).float().square().sum(1) for one in gradients.values())

@@ -108,7 +108,7 @@ def test_gradient_norms_of_many_trajectories_together_are_those_of_each_alone(ki
     assert any(7 in turn.completion.ids for one in members for turn in one.turns)
     learner = Learner(net, lr=0.0, microbatch_tokens=40)
     alone = [measures._gradient_norm(learner, member) for member in members]
-    together = measures._side_by_side(learner, members)
+    together = measures._per_sample_norms(learner, members)
     assert (together is None) == (kind == "gpt2"), "its own forward looks for padding in the tokens"
     if together is not None:
         assert together == pytest.approx(alone, rel=1e-3)
@@ -122,21 +122,21 @@ def test_gradient_norms_are_computed_one_after_the_other_where_together_they_wou
     net = model()
     learner, members = Learner(net, lr=0.0), [one for group in random_groups() for one in group.trajectories]
     alone = [measures._gradient_norm(learner, member) for member in members]
-    assert measures._side_by_side(learner, members) is None, "trajectories of several rows"
+    assert measures._per_sample_norms(learner, members) is None, "trajectories of several rows"
     assert measures.gradient_norms(learner, members) == alone
-    monkeypatch.setattr(measures, "_side_by_side", lambda *_: [2.0 * norm for norm in alone])
+    monkeypatch.setattr(measures, "_per_sample_norms", lambda *_: [2.0 * norm for norm in alone])
     assert measures.gradient_norms(learner, members) == alone
     monkeypatch.undo()
     assert measures.gradient_norms(learner, []) == []
-    assert measures._side_by_side(learner, members[:3]) is not None
+    assert measures._per_sample_norms(learner, members[:3]) is not None
     nothing, twice = replace(members[0], turns=[]), next(one for one in members if len(list(one.sequences())) == 2)
-    assert measures._side_by_side(learner, [members[0], twice, nothing]) is None, "as many rows as trajectories"
-    for name, value in (("SIDE_BY_SIDE", 0), ("WHOLE_LOGITS", VOCAB * 8)):
+    assert measures._per_sample_norms(learner, [members[0], twice, nothing]) is None, "as many rows as trajectories"
+    for name, value in (("PER_SAMPLE_BYTES", 0), ("WHOLE_LOGITS", VOCAB * 8)):
         with monkeypatch.context() as patch:
             patch.setattr(measures, name, value)
-            assert measures._side_by_side(learner, members[:3]) is None, name
+            assert measures._per_sample_norms(learner, members[:3]) is None, name
     learner.recompute = True
-    assert measures._side_by_side(learner, members[:3]) is None
+    assert measures._per_sample_norms(learner, members[:3]) is None
 
 
 def test_squares_and_gradient_norms_are_those_of_a_plain_forward_pass() -> None:

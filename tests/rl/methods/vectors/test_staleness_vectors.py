@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -44,6 +45,23 @@ def check_loss(file: str, case: dict[str, Any], batch: Tokens, recipe: Recipe, *
     expected = case["expected"]
     agrees(file, loss, expected["loss_sum" if plain_sum else "loss"])
     agrees(file, batch.logp.grad, torch.tensor(expected["grad_logp"]).view_as(batch.logp))
+
+
+@pytest.mark.parametrize("scale", [0.99, 1.01])
+def test_a_loss_or_a_gradient_that_is_off_by_a_hundredth_fails(scale: float) -> None:
+    logp = torch.tensor([[-1.0, -2.0]], dtype=torch.float64)
+    case: dict[str, Any] = {"expected": {}}
+    inputs = {"logp": logp.tolist(), "old_logp": [[-1.1, -1.8]], "advantages": [[1.0, 1.0]], "mask": [[1, 1]]}
+    recipe = recipe_of("ppo", penalty="none")
+    loss = total(batch := tokens_of(inputs), recipe)
+    loss.backward()
+    assert batch.logp.grad is not None and loss.item() != 0
+    case["expected"] = {"loss": loss.item(), "grad_logp": batch.logp.grad.tolist()}
+    check_loss("roll_offpolicy_losses", case, tokens_of(inputs), recipe)
+    for name, value in (("loss", loss.item() * scale), ("grad_logp", (batch.logp.grad * scale).tolist())):
+        off = {"expected": {**case["expected"], name: value}}
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            check_loss("roll_offpolicy_losses", off, tokens_of(inputs), recipe)
 
 
 @vectors("roll_offpolicy_losses")
