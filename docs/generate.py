@@ -171,7 +171,7 @@ def _methods_page() -> str:
     parts = [
         NOTE,
         "# Methods and parts\n",
-        "A method is a file in `rl/methods/recipes/`: one part for each of nineteen slots "
+        "A method is a file in `rl/methods/recipes/`: one part for each of twenty slots "
         "([how to add one](add_a_method.md)). Below each stands what sets it apart from the bare `Recipe()`, in the "
         "words of the command line, and at the end every part there is. `--algo NAME` takes a method as it stands; "
         "a slot's flag replaces one part of it: `--algo dapo --penalty kl_k3:coef=0.01`.\n",

@@ -36,7 +36,7 @@ CHANGEABLE_ON_RESUME = (
         "rollouts",
     ),
     *("trainers", "trainer_shards", "trainer_devices", "threads", "workers", "engines", "cluster"),
-    *("device", "engine_devices", "engine_url", "data_root", "overlap"),
+    *("device", "engine_devices", "engine_url", "judge", "data_root", "overlap"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )

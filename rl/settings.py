@@ -65,13 +65,18 @@ class Settings(Schedule, Ending):
         "alone: one for every seat (default: all seats share one policy)",
         metavar="NAME=SEATS",
     )
+    judge: str = _flag(
+        "",
+        "who is asked about episodes by the parts of --verdict: a model folder, openai:MODEL@URL or file.py:function",
+        absolute_player,
+        metavar="SPEC",
+    )
     algo: str = _flag(
         "grpo", "recipe: a name from rl/methods/recipes, or path/to/file.py; `list` shows them all", absolute_spec
     )
     model: str = _flag(
         "tiny",
-        "a model folder, a Hugging Face hub id, or `tiny`, the bundled model of about one million parameters, whose "
-        "size is set by the defaults of `create` in rl/policy/tiny.py",
+        "a model folder, a Hugging Face hub id, or `tiny`, the bundled model of about a million parameters",
         absolute_model,
     )
     system: str = _flag("", prompt_options.SYSTEM_HELP, prompt_options.read_system, metavar="FILE")
@@ -87,8 +92,7 @@ class Settings(Schedule, Ending):
     engines: int = _flag(1, "engines; from 2 on each has a process of its own", whole_number(1, MAX_ENGINES))
     engine_devices: str = _flag(
         "",
-        "CUDA devices of vllm:process, such as 1,2; several split every layer; with several --role or --engines, a "
-        "list for each, such as 1;2 (default: the trainer's device)",
+        "CUDA devices of vllm:process, as 1,2: several split every layer; with --role or --engines a list each, as 1;2",
         parse_device_list,
         metavar="N,N",
     )
@@ -168,9 +172,9 @@ class Settings(Schedule, Ending):
     )
     cold_start_until: float | None = _flag(
         None,
-        "success, sampled as in training, at which imitation may end: 0 is random play's, 1 the oracle's; where the "
-        "oracle wins no more than random play, the share of valid replies, at least 0.8 (default for tiny: 0.2 with "
-        "one turn, else 0.3; else 1)",
+        "sampled success at which imitation may end: 0 is random play's, 1 the oracle's; where the oracle wins no more "
+        "than random play, the share of valid replies, at least 0.8 (default for tiny: 0.2 with one turn, else 0.3; "
+        "else 1)",
         real_number(0, 1),
     )
     train_tasks: int | None = _flag(

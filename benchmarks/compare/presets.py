@@ -11,11 +11,12 @@ from benchmarks.compare.comparisons import Comparison
 
 JUDGED = ("--eval-every", "5", "--eval-episodes", "200")  # on all tasks, where arms are trained on different ones
 SUMS = ("--turn-tokens", "8", "--cold-start-until", "0.15")
-GUESS = ("--turn-tokens", "8", "--cold-start-until", "0.2")
+TRIES = ("--turn-tokens", "8", "--cold-start", "600", "--cold-start-until", "0.3")
+RETURNING = ("--train-tasks", "800")  # about five groups of each in 130 updates, against one or two of all 3,185
 DOORS = ("--env-arg", "symbols=32", "--turn-tokens", "8")
 TWELVE_DOORS = (*DOORS, "--env-arg", "turns=12", "--env-arg", "decisive=12")  # all must be right
 HALF_OF_THE_LETTERS = (*DOORS, "--env-arg", "rule=share", "--cold-start", "1000", "--cold-start-until", "0.25")
-ARITHMETIC, NUMBERS = "math/Arithmetic-v0", "games/GuessNumber-v0"
+ARITHMETIC = "math/Arithmetic-v0"
 BEHIND = (
     "--in-flight",
     "drain",
@@ -45,6 +46,16 @@ PRESETS: dict[str, Comparison] = {
         is_judged_apart=True,
         measure="episodes_to_target",
     ),
+    "returning-tasks": Comparison(
+        "choosing tasks by what is known of them needs fewer episodes where tasks come back",
+        ARITHMETIC,
+        (*SUMS, *JUDGED, *RETURNING),
+        120_000,
+        against("grpo", "greso", "vcrl", "vade", "dots --strategy independent", "grpo --sampler difficulty_pool"),
+        target=0.5,
+        is_judged_apart=True,
+        measure="episodes_to_target",
+    ),
     "hard-tasks": Comparison(
         "more episodes for hard tasks raise pass@8 at equal tokens",
         ARITHMETIC,
@@ -61,7 +72,7 @@ PRESETS: dict[str, Comparison] = {
     "allotment": Comparison(
         "dividing a budget of episodes by difficulty helps the hard tasks",
         ARITHMETIC,
-        (*SUMS, *JUDGED),
+        (*SUMS, *JUDGED, *RETURNING),
         120_000,
         against("grpo", "xrpo", "gdro_prompts", "gdro_rollouts", "grpo --allot square_root"),
         samples=8,
@@ -165,8 +176,8 @@ PRESETS: dict[str, Comparison] = {
     ),
     "several-turns": Comparison(
         "what is claimed of one turn holds for several",
-        NUMBERS,
-        (*GUESS, *JUDGED),
+        "math/Revise-v0",
+        (*TRIES, *JUDGED, *RETURNING),
         120_000,
         against("grpo", "vade", "greso", "xrpo", "grpo --strategy replay_groups"),
         target=0.6,

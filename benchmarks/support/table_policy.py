@@ -18,7 +18,8 @@ from envs.types import Message, assistant, text
 from rl.learner.loss import policy_loss
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row, Tokens
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs
 from rl.policy.engine import Engine
 from rl.policy.sampling import keyed_uniforms
 from rl.records import Completion, SamplingParams

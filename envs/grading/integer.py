@@ -23,7 +23,18 @@ TOKEN = re.compile(INTEGER)
 PLAIN = re.compile(r"-?[0-9]{1,18}")
 REACH = 160  # characters beside an integer that are searched for doubts
 WORD = re.compile(r"[A-Za-z]{2}")
+BOX_WINDOW = 300  # characters at the end of a reply in which FAPO looks for a box
+BOX = re.compile(r"\\boxed\{\s*(-?\d{1,9})\s*\}")
 DIGIT = re.compile(r"\d")  # in any script
+
+
+def last_boxed_integer(reply: str) -> int | None:
+    r"""Return the last `\boxed{7}` in the last `BOX_WINDOW` characters of a reply, a whole number; None without one.
+
+    So a judge states its verdict in FAPO (arXiv:2510.22543).
+    """
+    boxes = BOX.findall(reply[-BOX_WINDOW:])
+    return int(boxes[-1]) if boxes else None
 
 
 def declared_integer(reply: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from envs.episodes.guide import Guide
+from envs.grading.integer import BOX_WINDOW, last_boxed_integer
 from envs.grading.lines import last_line
 from envs.math.generated import GeneratedProblems, Problem, between, one_of
 from envs.types import Message, Outcome, assistant, final_text
@@ -16,13 +17,11 @@ from envs.types import Message, Outcome, assistant, final_text
 Rule = Literal["exact", "fapo"]
 STEPS = (3, 6, 10)  # of a level
 NONE = -1  # the answer where no step is wrong
-WINDOW = 300  # characters at the end of a reply in which FAPO looks for a box
 FAPO_RULES = (
-    f" The last box with a whole number in the last {WINDOW} characters of your reply counts. Its score is 1 for the "
-    "right number. If it names a step and so does the right answer, it is 1 less their distance divided by the number "
-    "of steps. For any other number, and without a box, it is -1."
+    f" The last box with a whole number in the last {BOX_WINDOW} characters of your reply counts. Its score is 1 for "
+    "the right number. If it names a step and so does the right answer, it is 1 less their distance divided by the "
+    "number of steps. For any other number, and without a box, it is -1."
 )
-_BOX = re.compile(r"\\boxed\{\s*(-?\d{1,9})\s*\}")
 _NUMBER = r"(?P<number>[-\u2212]?\d{1,9})"
 # What the last line, or a box on it, may be: the number, also announced as an answer, or in words that speak of a step.
 _LINES = (
@@ -144,7 +143,7 @@ class FirstError(GeneratedProblems):
 
     def _guess(self, action: Message) -> int | None:
         reply = final_text(action)
-        return boxed_step(reply) if self.rule == "fapo" else named_step(reply)
+        return last_boxed_integer(reply) if self.rule == "fapo" else named_step(reply)
 
     def random(self, rng: np.random.Generator) -> Message:
         """Return the number of a step, or -1."""
@@ -184,12 +183,6 @@ def _only_number(text: str) -> int | None:
         return _WORDS[word["word"].lower()]
     match = next(filter(None, (line.fullmatch(text) for line in _LINES)), None)
     return int(match["number"].replace("\u2212", "-")) if match and text.isascii() | ("\u2212" in text) else None
-
-
-def boxed_step(reply: str) -> int | None:
-    """Return the last boxed whole number at the end of a reply; None without one."""
-    boxes = _BOX.findall(reply[-WINDOW:])
-    return int(boxes[-1]) if boxes else None
 
 
 def judge_reward(guess: int | None, right: int, steps: int) -> float:

@@ -17,7 +17,8 @@ from torch import Tensor
 from rl.checks.parts import Place, describe
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row, Tokens
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs
 from rl.seeds import generator
 
 NUM_LETTERS = 8

@@ -16,6 +16,7 @@ ARGUMENTS = {
     "sampler": "history, rng",
     "allot": "history, indices, size, rng",
     "strategy": "runner, ticket",
+    "verdict": "judge, group",
     "shape": "group",
     "keep": "group",
     "score": "scorer, groups",

@@ -47,6 +47,7 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
     records.check_schedule(recipe, updates)
     records.check_normalization(recipe)
     groups = records.play(recipe, min(max(size, 2), MAX_SIZE), sample or Sample())
+    records.check_verdict(recipe, groups)
     records.check_shape_and_keep(recipe, groups)
     records.check_score(recipe, groups)
     advantages = records.credit(recipe, groups)
@@ -73,6 +74,7 @@ def learns_from_single_episodes(recipe: Recipe) -> bool:
     """
     recipe = deepcopy(recipe)
     groups = records.play(recipe, 1, Sample(), max_turns=1)
+    records.check_verdict(recipe, groups)
     records.check_shape_and_keep(recipe, groups)
     if not any(map(recipe.keep, groups)):
         return False

@@ -16,7 +16,7 @@ from rl.checks import toy
 from rl.checks.parts import Place, describe
 from rl.checks.toy import Sample
 from rl.learner.batch import build_rows
-from rl.methods import recipe as recipes
+from rl.methods import streams
 from rl.methods.inputs import Row
 from rl.methods.options import MissingSignal
 from rl.methods.parts import credit as credits
@@ -96,6 +96,19 @@ def play(recipe: Recipe, size: int, sample: Sample, *, max_turns: int = toy.MAX_
     return groups
 
 
+def check_verdict(recipe: Recipe, groups: Sequence[Group]) -> None:
+    """Let every verdict part ask a toy judge about every group."""
+    for group in groups:
+        for part in recipe.verdict:
+            place, before = Place("verdict", part), _fingerprint([group], verdicts=False)
+            place.check_parameters(toy.ToyJudge(), group)
+            if (result := _await(place, toy.ToyJudge(), group)) is not None:
+                place.fail(f"returned {describe(result)}, expected None; write what it finds into turn.metrics")
+            if _fingerprint([group], verdicts=False) != before:
+                place.fail("changes its group; all it may write is turn.metrics, under names that begin with judge/")
+    toy.accept_any_name(groups)
+
+
 def check_shape_and_keep(recipe: Recipe, groups: Sequence[Group]) -> None:
     """Shape the rewards of every group, and ask whether it is kept."""
     for group in groups:
@@ -115,7 +128,7 @@ def check_shape_and_keep(recipe: Recipe, groups: Sequence[Group]) -> None:
 def check_score(recipe: Recipe, groups: Sequence[Group]) -> None:
     """Call the score parts that an update calls, and look at the streams that they fill."""
     turns = [turn for group in groups for trajectory in group.trajectories for turn in trajectory.turns]
-    for part in recipes.score_parts(recipe):
+    for part in streams.score_parts(recipe):
         place, before = Place("score", part), _fingerprint(groups)
         scorer = toy.ToyScorer()
         place.check_parameters(scorer, groups)
@@ -213,7 +226,7 @@ def _await(place: Place, *args: Any) -> Any:
 def _undeclared_stream(recipe: Recipe, groups: Sequence[Group]) -> str:
     """The stream without which the credit part fails, and with which it does not; empty if there is none."""
     for name in STREAMS:
-        if recipes.needs(recipe, name):
+        if streams.needs(recipe, name):
             continue
         trial = deepcopy(list(groups))
         for group in trial:
@@ -228,16 +241,23 @@ def _undeclared_stream(recipe: Recipe, groups: Sequence[Group]) -> str:
     return ""
 
 
-def _fingerprint(groups: Sequence[Group]) -> list[Any]:
-    """Everything in `groups` that parts may read, but the streams, which score and credit parts fill."""
+def _fingerprint(groups: Sequence[Group], *, verdicts: bool = True) -> list[Any]:
+    """Everything in `groups` that parts may read, but the streams, which score and credit parts fill.
+
+    Without `verdicts`, metrics that verdict parts write are left out.
+    """
     return [
         (
             list(group.rewards),
-            [(t.stop, t.success, t.answer, [_turn_fingerprint(turn) for turn in t.turns]) for t in group.trajectories],
+            [
+                (t.stop, t.success, t.answer, [_turn_fingerprint(turn, verdicts) for turn in t.turns])
+                for t in group.trajectories
+            ],
         )
         for group in groups
     ]
 
 
-def _turn_fingerprint(turn: Any) -> tuple[Any, ...]:
-    return (turn.context, turn.completion, turn.reward, dict(turn.rewards), turn.state, turn.valid, dict(turn.metrics))
+def _turn_fingerprint(turn: Any, verdicts: bool) -> tuple[Any, ...]:
+    metrics = {name: value for name, value in turn.metrics.items() if verdicts or not name.startswith("judge/")}
+    return (turn.context, turn.completion, turn.reward, dict(turn.rewards), turn.state, turn.valid, metrics)

@@ -151,6 +151,14 @@ class ToyPolicy(Policy):
         return np.array([[len(sequence), sequence[-1]] for sequence in sequences], np.float32)
 
 
+class ToyJudge:
+    """A judge that finds nothing wrong and rates nothing well: no step, and the lowest number."""
+
+    async def ask(self, messages: Messages, *, max_tokens: int) -> str:
+        """Return a number in a box."""
+        return "\\boxed{-1} \\boxed{0}"
+
+
 class ToyScorer:
     """Numbers from a critic, a reference policy and hidden states that depend on a token and its place alone."""
 

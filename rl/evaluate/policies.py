@@ -139,11 +139,14 @@ def check_model(name: str, *, names: Sequence[str] = (), flag: str = "--policy")
         raise ValueError(f"{flag} {label}: {error}{scripts}" if is_script else str(error)) from None
 
 
-def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy") -> LocalModel:
+def open_local_model(
+    args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy", context: int = MAX_TOKENS
+) -> LocalModel:
     """Load the model that `args.policy` names and start a sampling engine on it; the caller closes the engine.
 
-    `names` are further names that a user may have meant, and `flag` is where the name comes from, for errors. Raises
-    `ValueError` for an unknown name or a model that does not work.
+    `names` are further names that a user may have meant, and `flag` is where the name comes from, for errors. `context`
+    is the most tokens of an episode where no flag says so, bounded by the model's. Raises `ValueError` for an unknown
+    name or a model that does not work.
     """
     check_engines(args.engine, args.engine_devices, args.engines)
     check_model(args.policy, names=names, flag=flag)
@@ -153,7 +156,7 @@ def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), fla
 
     model, tokenizer = load_pretrained(args.policy, device=args.device, seed=args.seed)
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
-    context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
+    context = args.max_tokens or min(context, max_sequence_length(model))
     devices = args.engine_devices
     engine = open_engine(
         args.engine, model, context=context, devices=devices, engines=args.engines, cluster=args.cluster
@@ -183,10 +186,10 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     return PolicyHandle(play, close=engine.close)
 
 
-def open_endpoint_client(args: argparse.Namespace) -> tuple[EndpointClient, SamplingParams]:
+def open_endpoint_client(args: argparse.Namespace, *, flag: str = "--policy") -> tuple[EndpointClient, SamplingParams]:
     """Return the client of the endpoint that `args.policy` names, `openai:MODEL@URL`, and how it samples.
 
-    Raises `ValueError` for a malformed name, key or flag.
+    `flag` is where the name comes from, for errors. Raises `ValueError` for a malformed name, key or flag.
     """
     from rl.evaluate.clients.cache import ReplyCache  # httpx is slow to import, and other policies do not need it
     from rl.evaluate.clients.connection import Connection
@@ -204,7 +207,7 @@ def open_endpoint_client(args: argparse.Namespace) -> tuple[EndpointClient, Samp
         raise ValueError("OPENAI_API_KEY contains characters that are not printable ASCII")
     client = EndpointClient(
         model,
-        Connection(model.name, model.url, key=key, patience_s=args.patience),
+        Connection(model.name, model.url, key=key, patience_s=args.patience, flag=flag),
         concurrency=args.concurrency,
         budget=args.token_budget,
         context=args.max_tokens,

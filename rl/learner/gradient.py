@@ -15,7 +15,8 @@ from rl.learner.loss import policy_loss
 from rl.learner.minibatch import step_tokens
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs
 
 if TYPE_CHECKING:
     from rl.learner.learner import Learner

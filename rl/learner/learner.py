@@ -27,7 +27,8 @@ from rl.learner.packing import Columns
 from rl.learner.ranks.division import Alone, Ranks, place
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs
 from rl.policy import lora
 from rl.records import Trajectory
 

@@ -37,6 +37,7 @@ from rl.methods.parts import (
     score,
     strategy,
     surrogate,
+    verdict,
 )
 from rl.records import Group, Ticket
 from sandboxes.source_files import load_source_file
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # importing these would slow down every command
 Sampler = Callable[["sampler.History", np.random.Generator], int]
 Allot = Callable[["sampler.History", Sequence[int], int, np.random.Generator], Sequence[int]]
 Strategy = Callable[[Any, Ticket], Coroutine[Any, Any, list[Group]]]
+Verdict = Callable[["verdict.Judge", Group], Coroutine[Any, Any, None]]
 Shape = Callable[[Group], list[float]]
 Keep = Callable[[Group], bool]
 Score = Callable[["score.Scorer", Sequence[Group]], Coroutine[Any, Any, None]]
@@ -75,6 +77,7 @@ class Recipe:
     sampler: Sampler = sampler.shuffled
     allot: Allot = allot.equal
     strategy: Strategy = strategy.independent
+    verdict: tuple[Verdict, ...] = ()
     shape: tuple[Shape, ...] = ()
     keep: Keep = keep.any_group
     score: tuple[Score, ...] = ()
@@ -148,52 +151,15 @@ class Recipe:
 SLOTS: tuple[str, ...] = tuple(field.name for field in fields(Recipe))
 MANY: tuple[str, ...] = tuple(field.name for field in fields(Recipe) if field.default == ())
 
-_STREAM_SOURCES: dict[str, Score] = {
-    "ref": score.reference,
-    "value": score.value,
-    "proximal": score.proximal,
-    "reward": score.reward,
-    "staleness": score.staleness,
-    "teacher": score.teacher,
-    "square": score.square,
-    "gradient_norm": score.gradient_norm,
-    "draws": score.draws,
-}
-
-
-def needs(recipe: Recipe, stream: str) -> bool:
-    """Whether a part of `recipe` reads or fills `stream`, numbers per token that a run computes only on demand.
-
-    The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic;
-    `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"staleness"`, `"teacher"`, `"square"`
-    and `"gradient_norm"`, see the score parts of these names; and `"entropy"`, which is always computed, but with its
-    gradient only for a part that needs it. `"logp"` is what a step part needs that reads the current policy. `"answer"`
-    stands for the environment's `info["answer"]`. Any other name is False.
-    """
-    source = _STREAM_SOURCES.get(stream)
-    return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())
-
-
-def asks_for_reference(recipe: Recipe) -> bool:
-    """Whether a run of `recipe` keeps a frozen reference policy: for its numbers, or for a part that asks it itself."""
-    return needs(recipe, "ref") or needs(recipe, "frozen")
-
 
 def plays_seats(recipe: Recipe) -> bool:
     """Whether the recipe's strategy can play environments of several seats, all of them with the policy."""
-    return getattr(_function_of(recipe.strategy), "plays_seats", False)
+    return getattr(function_of(recipe.strategy), "plays_seats", False)
 
 
 def samples_by_turn(recipe: Recipe) -> bool:
     """Whether the recipe's strategy samples single turns, so that an agent cannot ask for replies of its own."""
-    return getattr(_function_of(recipe.strategy), "samples_by_turn", False)
-
-
-def score_parts(recipe: Recipe) -> tuple[Score, ...]:
-    """The score parts that an update calls: the recipe's own, then those that fill a stream another part reads."""
-    functions = [_function_of(part) for part in recipe.score]
-    sources = (source for stream, source in _STREAM_SOURCES.items() if needs(recipe, stream))
-    return (*recipe.score, *(source for source in sources if source not in functions))
+    return getattr(function_of(recipe.strategy), "samples_by_turn", False)
 
 
 def load(name: str) -> Recipe:
@@ -283,7 +249,7 @@ def parts_of(module: ModuleType) -> dict[str, Callable]:
 
 
 def _text_of(slot: str, part: Callable) -> str:
-    function = _function_of(part)
+    function = function_of(part)
     slot_module = importlib.import_module(f"rl.methods.parts.{slot}")
     is_builtin = parts_of(slot_module).get(function.__name__) is function
     module = slot_module if is_builtin else sys.modules[function.__module__]
@@ -296,22 +262,13 @@ def _text_of(slot: str, part: Callable) -> str:
     return ":".join([*path, function.__name__, *filter(None, [options.write(bound)])])
 
 
-def _function_of(part: Any) -> Callable:
+def function_of(part: Any) -> Callable:
     """The function that a part's options are bound to, or the class of a part with state."""
     if not isinstance(part, partial):
         return part if inspect.isfunction(part) else type(part)
     if part.args:
         raise ValueError(f"{part.func.__name__}: options {part.args} are bound by position; bind them by keyword")
     return part.func
-
-
-def _streams_of(part: Callable) -> tuple[str, ...]:
-    """The streams that `part` reads, as its `needs` decorator says."""
-    function = _function_of(part)
-    condition, exception = getattr(function, "needs_when", ""), getattr(function, "needs_unless", "")
-    bound = part.keywords if isinstance(part, partial) else getattr(part, "__dict__", {})
-    is_active = (not condition or bound.get(condition)) and not (exception and bound.get(exception))
-    return getattr(function, "needs", ()) if is_active else ()
 
 
 def _check_slot(name: str) -> None:

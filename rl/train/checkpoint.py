@@ -10,7 +10,8 @@ from typing import Any
 
 from rl import config_file
 from rl.cli import UserError, one_line
-from rl.methods.recipe import Recipe, asks_for_reference
+from rl.methods.recipe import Recipe
+from rl.methods.streams import asks_for_reference
 from rl.rollout.runner import Runner
 from rl.train.journal.journal import FOLDER, Journal
 from rl.train.progress import Progress, state_of

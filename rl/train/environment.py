@@ -18,7 +18,8 @@ from envs.watchdog import WATCHDOG
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
-from rl.methods.recipe import Recipe, needs, plays_seats, samples_by_turn
+from rl.methods.recipe import Recipe, plays_seats, samples_by_turn
+from rl.methods.streams import needs
 from rl.rollout.seating import Seating, seating_of
 from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings

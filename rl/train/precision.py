@@ -7,7 +7,8 @@ import torch
 from rl.cli import UserError
 from rl.methods import conflicts
 from rl.methods.parts import MISMATCH, SAMPLER_RATIO, phases, ratio, score, select
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs
 from rl.policy.registry import FAKE_FP8, default_dtype
 from rl.settings import Settings
 

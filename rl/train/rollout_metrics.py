@@ -56,7 +56,26 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     names = sorted({name for turn in turns for name in turn.rewards})
     for name in names:
         metrics[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
-    return {**metrics, **seat_metrics(trajectories), **spare_metrics(groups)}
+    return {**metrics, **verdict_metrics(trajectories), **seat_metrics(trajectories), **spare_metrics(groups)}
+
+
+def verdict_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return what verdict parts found, `judge/NAME`: the mean over the episodes with that metric; their share as well.
+
+    An episode's value is the largest of its turns. `judge/asked` is the share of episodes with any; empty without one.
+    """
+    of_each = [
+        [(n, v) for turn in t.turns for n, v in turn.metrics.items() if n.startswith("judge/")] for t in trajectories
+    ]
+    if not any(of_each):
+        return {}
+    largest = [{name: max(v for n, v in pairs if n == name) for name, _ in pairs} for pairs in of_each]
+    names = sorted({name for values in largest for name in values})
+    metrics = {"judge/asked": sum(map(bool, largest)) / len(largest)}
+    for name in names:
+        values = [one[name] for one in largest if name in one]
+        metrics[name] = sum(values) / len(values)
+    return metrics
 
 
 def spare_metrics(groups: Sequence[Group]) -> dict[str, float]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,8 @@ from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
 from rl.methods.conflicts import has
 from rl.methods.parts import STATES
 from rl.methods.parts.sampler import History
-from rl.methods.recipe import Recipe, asks_for_reference, words
+from rl.methods.recipe import Recipe, words
+from rl.methods.streams import asks_for_reference
 from rl.policy import lora
 from rl.policy.engine import EngineDead
 from rl.policy.model_config import max_sequence_length
@@ -41,13 +40,14 @@ from rl.train.evaluations import Evaluations
 from rl.train.hub import upload
 from rl.train.imitation import Measurement
 from rl.train.loggers.logger import open_loggers
-from rl.train.loop import Loop, Plan, TrainingStopped
+from rl.train.loop import Loop, Plan, TrainingStopped, frozen_heap
 from rl.train.memory.report import MemoryReport, free_bytes
 from rl.train.memory.workload import workload
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.scheduling.masking import mask_stale
+from rl.train.seats.judge import open_judge
 from rl.train.seats.opponents import open_opponents
 from rl.train.seats.runners import Runners
 from rl.train.seats.trainees import Trainees
@@ -89,12 +89,14 @@ class Session:
         self.updates, self.max_tokens, self.settings = settings.updates or 0, settings.max_tokens or 0, settings
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
+        self.judge = open_judge(settings, recipe)
         opening = self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids
         if (prompt := len(opening)) >= self.max_tokens:
             hint = f"{256 * (prompt // 128 + 1)} have room for replies"
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} has {prompt} tokens; {hint}")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         counts: dict[str, Any] = {"turns": self.env.max_turns, **self.opponents.copies(slots, self.updates)}
+        counts["opponents"] += self.judge.bytes
         counts |= {"policies": len(self.roles), "is_new": self.trained_model.is_new, "on_gpu": device.type != "cpu"}
         work = workload(settings, self.model, opening, slots, reference=asks_for_reference(recipe), **counts)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
@@ -118,7 +120,7 @@ class Session:
         model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
         run = describe_run(self.settings, model, tasks, self.env.max_turns)
         engine = self.trainees.first.policy.description
-        notes = self.runners.description(), engine, precision.description(self.settings)
+        notes = self.runners.description(), self.judge.description(), engine, precision.description(self.settings)
         return "\n".join(filter(None, (run, *notes)))
 
     def train(self, out: Path) -> int:
@@ -127,6 +129,7 @@ class Session:
         SIGTERM and SIGHUP count as Ctrl-C, see `rl.cli.run`. Raises `UserError` if the run cannot start or continue,
         for a reason that the user can remedy.
         """
+        self.judge.check()
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
         parts = self.trainees, self.progress, self.runner, self.recipe, self.opponents.pool
@@ -142,8 +145,8 @@ class Session:
                     self._cold_start()
                 self.trainees.start_alike()
                 self.trainees.save_base(self.folder)
-            with _frozen_heap():
-                return run_async(lambda: self.opponents.during(self._train(is_resumed)))
+            with frozen_heap():
+                return run_async(lambda: self.opponents.during(self.judge.during(self._train(is_resumed))))
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
             reason = self.memory_report.stop_reason(error, self.trainees.failure)
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
@@ -157,6 +160,7 @@ class Session:
             self.runners.close()
             self.trainees.close()
             self.opponents.close()
+            self.judge.close()
 
     async def _train(self, is_resumed: bool) -> int:
         """Evaluate, make the updates, and evaluate again; return the exit code."""
@@ -207,6 +211,7 @@ class Session:
             on_update=UpdateLog(s, *log_parts, advice, self.trainees.engine_metrics).on_update,
             pause=self.trainees.pause,
             opponents=self.opponents,
+            judge=self.judge,
             best_success=self.evaluations.best_success,
             journal=self.checkpointer.journal,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
@@ -305,13 +310,3 @@ class Session:
 
     def _make_agent(self) -> ChatAgent:
         return self.prompts.make_agent(self.renderer)
-
-
-@contextmanager
-def _frozen_heap() -> Iterator[None]:
-    """Context in which garbage collections skip what exists at its start: a tenth of the bundled model's CPU time."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

@@ -192,7 +192,7 @@ def documented(heading: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Runs without and with a critic, against past weights, with several engines, spares and turns on demand."""
+    """Runs without and with a critic and a judge, against past weights, with several engines, spares and turns on demand."""
     home = tmp_path_factory.mktemp("runs")
     save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
@@ -200,6 +200,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for algo in ("grpo", "ppo", "spec_rl"):
         flags = ["--env", f"{home}/generous.py:Generous", "--algo", algo, "--model", f"{home}/model", *shape]
         flags += ["--updates", "3"] if algo == "spec_rl" else []  # its tasks come back
+        flags += ["--verdict", "rating:max_tokens=2", "--judge", f"{home}/model"] if algo == "ppo" else []
         assert train.main([*flags, "--out", str(home / algo)]) == 0
     against = ["--env", "multi/Kuhn-v0", "--opponent", "pool:self_play=0", "--model", f"{home}/model", *shape]
     assert train.main([*against, "--out", str(home / "pool")]) == 0
@@ -219,6 +220,7 @@ def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
         for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
             keys = {re.sub("^rewards/.*", "rewards/NAME", key) for key in json.loads(line)}
             keys = {re.sub("^seats/[^/]+", "seats/NAME", key) for key in keys}
+            keys = {re.sub("^judge/(?!asked$).*", "judge/NAME", key) for key in keys}
             keys = {re.sub("^roles/[^/]+/.*", "roles/NAME/METRIC", key) for key in keys}
             assert always <= keys
             seen |= keys

@@ -15,7 +15,8 @@ from envs.types import Stop
 from rl.checks import toy
 from rl.learner.loss import step_streams
 from rl.methods.inputs import Labels, Tokens
-from rl.methods.recipe import Recipe, needs, score_parts
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs, score_parts
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
 Table = Sequence[Sequence[float]]

@@ -24,7 +24,8 @@ import rl.methods.recipes
 from rl.learner.learner import Learner
 from rl.learner.ranks.sharded import ShardedRanks
 from rl.methods.inputs import Row
-from rl.methods.recipe import Recipe, needs, words
+from rl.methods.recipe import Recipe, words
+from rl.methods.streams import needs
 from rl.policy import lora, tiny
 from tests.support import rank_mutants
 

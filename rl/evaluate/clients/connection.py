@@ -47,7 +47,11 @@ class Unreachable(ConnectionError):
     """A request was not answered within `patience_s`: the endpoint failed, not the model."""
 
 
-class TimedOut(Unreachable):
+class FailedAlone(Unreachable):
+    """This request fails again and again while others are answered."""
+
+
+class TimedOut(FailedAlone):
     """This request takes too long again and again while others are answered, so a retry is not worth its time."""
 
 
@@ -81,6 +85,7 @@ class Connection:
         url: Base URL of the API, such as "http://localhost:8000/v1".
         key: API key, sent as a bearer token; empty for none. It is removed from all messages.
         patience_s: Seconds without any answer after which requests are given up.
+        flag: Where the model's name comes from, for messages.
         sleep: Waits between attempts; tests replace it.
         clock: Returns the time in seconds; tests replace it.
     """
@@ -92,11 +97,13 @@ class Connection:
         *,
         key: str = "",
         patience_s: float = 600.0,
+        flag: str = "--policy",
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.patience_s = f"openai:{model}@{url}", patience_s
         self._answer_s = max(patience_s, MIN_ANSWER_S)
+        self.flag = flag
         self.has_answered = False  # now or, with cached replies, in an earlier evaluation
         self.num_answers = 0
         self._model, self._url, self._key = model, httpx.URL(url), key
@@ -163,17 +170,17 @@ class Connection:
             self._outage_start = now
         outage_s = now - self._outage_start
         if outage_s >= self.patience_s:
-            reason = f"{error}; no answer for {outage_s:.0f} s (--patience {self.patience_s:g})"
+            reason = f"{error}; no answer for {outage_s:.0f} s{self._patience}"
             raise self._stop(reason, is_user_error=not self.has_answered) if error.is_slow else Unreachable(reason)
         if solo_failures >= MAX_FAILURES:
-            raise (TimedOut if error.is_slow else Unreachable)(
+            raise (TimedOut if error.is_slow else FailedAlone)(
                 f"{error}; {failures + 1} times, while other requests were answered"
             )
         wait_s = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 16)) * (0.5 + float(rng.random()))
         if error.retry_after_s is not None:
             wait_s = error.retry_after_s * (1 + 0.1 * float(rng.random()))
             if error.retry_after_s > self.patience_s:
-                raise Unreachable(f"{error}; asks to wait {error.retry_after_s:g} s (--patience {self.patience_s:g})")
+                raise Unreachable(f"{error}; asks to wait {error.retry_after_s:g} s{self._patience}")
         if outage_s >= OUTAGE_NOTICE_S and not self._outage_logged:
             self._outage_logged = True
             log.warning("%s: %s; trying again for %.0f s", self.name, error, self.patience_s - outage_s)
@@ -251,9 +258,9 @@ class Connection:
         self._num_refusals += 1
         if self.has_answered:
             return Refused(reason)
-        hint = "--api-arg KEY=VALUE changes a field of the request, null leaves it out"
-        too_many = self._num_refusals >= MAX_REFUSALS
-        return self._stop(f"{reason}; {hint}") if too_many else Refused(f"{reason}; {hint}")
+        if self.flag == "--policy":
+            reason += "; --api-arg KEY=VALUE changes a field of the request, null leaves it out"
+        return self._stop(reason) if self._num_refusals >= MAX_REFUSALS else Refused(reason)
 
     async def _model_hint(self) -> str:
         """Text like `; did you mean M?` from the server's list of models; empty if it has none."""
@@ -270,8 +277,12 @@ class Connection:
     def _endpoint_url(self, path: str) -> httpx.URL:
         return self._url.copy_with(path=f"{self._url.path.removesuffix('/')}/{path}")
 
+    @property
+    def _patience(self) -> str:
+        return f" (--patience {self.patience_s:g})" if self.flag == "--policy" else ""
+
     def _stop(self, reason: str, *, is_user_error: bool = True) -> StopEvaluation:
-        return StopEvaluation(f"--policy {self.name}: {reason}", is_user_error=is_user_error)
+        return StopEvaluation(f"{self.flag} {self.name}: {reason}", is_user_error=is_user_error)
 
     def _clean(self, text: str) -> str:
         """Put text on one line and remove the API key, which a server may repeat."""

@@ -172,7 +172,7 @@ class EndpointClient:
         """Stop if the server reports no token counts but a budget needs them; else warn once."""
         if self.budget is not None:
             reason = "the server counts no tokens (no `usage`), so --token-budget cannot be kept"
-            raise StopEvaluation(f"--policy {self.connection.name}: {reason}", is_user_error=True)
+            raise StopEvaluation(f"{self.connection.flag} {self.connection.name}: {reason}", is_user_error=True)
         if not self._warned_of_usage:
             self._warned_of_usage = True
             log.warning("%s: counts no tokens (no `usage` in its answers); they are taken as 0", self.connection.name)

@@ -26,13 +26,13 @@ class FunctionClient:
     and a call that takes longer than `patience_s` seconds end the evaluation in one line.
 
     Raises `ValueError` for a missing file, one that cannot be executed, and a function that is not there, takes other
-    arguments or is a coroutine.
+    arguments or is a coroutine. `flag` is where `spec` comes from, for errors.
     """
 
-    def __init__(self, spec: str, patience_s: float) -> None:
+    def __init__(self, spec: str, patience_s: float, *, flag: str = "--policy") -> None:
         path, _, name = spec.rpartition(":")
         module = load_source_file(path)
-        self._spec, self._patience_s, self._file = spec, patience_s, str(module.__file__)
+        self._spec, self._patience_s, self._file, self._flag = spec, patience_s, str(module.__file__), flag
         self._function: Any = getattr(module, name, None)
         if not callable(self._function):
             own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
@@ -47,22 +47,26 @@ class FunctionClient:
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Return the function's reply. Raises `StopEvaluation` where it gives none."""
         arguments = deepcopy([list(request.messages), list(request.tools)])
-        label = f"--policy {self._spec}: a reply"
+        label = f"{self._flag} {self._spec}: a reply"
         try:
             reply = WATCHDOG.call(
-                label, self._patience_s, self._function, *arguments, request.params.seed, flag="--patience"
+                label, self._patience_s, self._function, *arguments, request.params.seed, flag=self._deadline
             )
         except Overrun as error:
             raise StopEvaluation(str(error), is_user_error=True) from error
         except Exception as error:
-            text = f"--policy {self._spec}: {failure_text(error, self._spec, self._file)}"
+            text = f"{self._flag} {self._spec}: {failure_text(error, self._spec, self._file)}"
             raise StopEvaluation(text, is_user_error=True) from error
         try:
             return ChatResponse(parse_action(reply))
         except (TypeError, ValueError) as error:
             raise StopEvaluation(
-                f"--policy {self._spec}: returned {reply!r:.60}: {error}", is_user_error=True
+                f"{self._flag} {self._spec}: returned {reply!r:.60}: {error}", is_user_error=True
             ) from None
+
+    @property
+    def _deadline(self) -> str:
+        return "--patience" if self._flag == "--policy" else ""
 
     def release(self, session: str) -> None:
         """Forget an episode that ended: nothing is kept of it."""

@@ -102,7 +102,7 @@ def open_player(
         PromptOptions.from_flags(args).refuse(spec, "system", "template_args", "tool_format", "agent")
         return OpenPlayer(ScriptPlayer(spec, make_opponent(spec, game)))
     if spec.startswith("openai:"):
-        return _open_endpoint(args, must_reply)
+        return _open_endpoint(args, flag, must_reply)
     if roles := role_models(Path(spec).expanduser()):
         return _open_team(args, game, roles, flag, must_reply)
     model = open_local_model(args, names=(*game.players,), flag=flag)
@@ -156,10 +156,10 @@ def opponent_flags(args: argparse.Namespace, spec: str) -> argparse.Namespace:
     return flags
 
 
-def _open_endpoint(args: argparse.Namespace, must_reply: bool) -> OpenPlayer:
+def _open_endpoint(args: argparse.Namespace, flag: str, must_reply: bool) -> OpenPlayer:
     from rl.evaluate.clients.client import ClientPolicy, MessageAgent  # httpx is slow to import
 
-    client, params = open_endpoint_client(args)
+    client, params = open_endpoint_client(args, flag=flag)
     policy, system = ClientPolicy(client), PromptOptions.from_flags(args).system
     player = Player(
         args.policy,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agents.chains.skills import ROLE
 from envs.episodes.chain import SOLVED
 from rl.methods.options import Count, NonNegative
+from rl.methods.parts.verdict.questions import FLAWED, RATING
 from rl.records import Group, Trajectory
 
 
@@ -42,15 +43,33 @@ def turn_cost(group: Group, *, cost: NonNegative = 0.01) -> list[float]:
 def flawed_successes(group: Group, *, penalty: NonNegative = 1.0, metric: str = "") -> list[float]:
     """FAPO (arXiv:2510.22543): 1 for a success, `1 - penalty` for one with a flaw on its way, -1 for a failure.
 
-    A success is flawed if one of its replies was not valid, or if the environment reported a `metric` of this name
-    above 0 for one of its turns, such as a step checker's. Flawed successes are reinforced while failures outnumber the
-    others, and suppressed afterwards. Returns one reward per trajectory, in order; `group.rewards` are not read.
+    A success is flawed if a `metric` of this name is above 0 for one of its turns: one that the environment reports,
+    such as a step checker's, or `judge/flawed`, which the verdict `first_error` writes. Without `metric`, it is flawed
+    if the verdict says so, or where it was not judged, if one of its replies was not valid. Flawed successes are
+    reinforced while failures outnumber the others, and suppressed afterwards. Returns one reward per trajectory, in
+    order; `group.rewards` are not read.
     """
     rewards = []
     for trajectory in group.trajectories:
-        is_flawed = any(turn.metrics.get(metric, 0.0) > 0 if metric else not turn.valid for turn in trajectory.replies)
+        is_judged = any(FLAWED in turn.metrics for turn in trajectory.replies)
+        name = metric or (FLAWED if is_judged else "")
+        is_flawed = any(turn.metrics.get(name, 0.0) > 0 if name else not turn.valid for turn in trajectory.replies)
         rewards.append((1.0 - penalty if is_flawed else 1.0) if trajectory.success else -1.0)
     return rewards
+
+
+def rated(group: Group, *, weight: float = 1.0, metric: str = RATING) -> list[float]:
+    """Add `weight` times the last value of a metric of each episode's turns, by default what a judge has rated.
+
+    An episode without the metric, such as one that the judge did not answer about, gets the mean of the others in its
+    group, which moves no advantage towards or away from it; without any in the group nothing is added. Returns one
+    reward per trajectory, in order, from `group.rewards`.
+    """
+    of_each = [[turn.metrics[metric] for turn in one.replies if metric in turn.metrics] for one in group.trajectories]
+    known = [values[-1] for values in of_each if values]
+    mean = sum(known) / len(known) if known else 0.0
+    ratings = [values[-1] if values else mean for values in of_each]
+    return [reward + weight * rating for reward, rating in zip(group.rewards, ratings, strict=True)]
 
 
 def skill_bonus(group: Group, *, bonus: NonNegative = 0.5) -> list[float]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 UPDATE = 20  # after which the advice is given
 FEW, MANY = 1 / 4, 8  # noise scales, in groups of an update, that are worth a word
 SHARED, SETTLED, LUCKY = 0.3, 0.2, 0.4  # shares from which values of shared states are worth a word
+UNREAD = 0.2  # share of verdicts that are missing that is worth a word
 EQUAL = 0.5  # share of groups with equal rewards that is worth a word
 
 NAMES = (
@@ -16,6 +17,8 @@ NAMES = (
     "states/luck",
     "states/explained",
     "groups/zero_variance",
+    "judge/unread",
+    "judge/too_long",
 )
 
 
@@ -55,4 +58,8 @@ class Advice:
             lines.append(f"{share:.0%} of turns stand in shared states: --algo graph compares these")
         if (equal := self._mean("groups/zero_variance")) > EQUAL:
             lines.append(f"{equal:.0%} of groups have equal rewards: other tasks or a larger --size would teach more")
+        if (unread := self._mean("judge/unread")) > UNREAD:
+            lines.append(f"{unread:.0%} of the judge's replies state no verdict: it may need a larger max_tokens=")
+        if (too_long := self._mean("judge/too_long")) > UNREAD:
+            lines.append(f"{too_long:.0%} of the episodes are too long for the judge: give it a longer context")
         return lines

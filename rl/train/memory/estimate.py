@@ -36,7 +36,7 @@ class Estimate:
     activations: int
     vision: int  # activations of a vision tower
     logits: int
-    opponents: int = 0  # weights and caches of the models that play other seats
+    opponents: int = 0  # weights and caches of the models that play other seats or judge
 
     @property
     def total(self) -> int:

@@ -38,7 +38,7 @@ class Workload:
         images: Tokens of one sequence that a vision tower fills.
         versions: Versions of the weights that are sampled at a time, each from a copy and a cache of its own.
         past: Frozen copies of the policy that play other seats, each with a cache.
-        opponents: Bytes of the other models that play seats (`frozen_bytes`).
+        opponents: Bytes of the other models that play seats or judge (`frozen_bytes`).
         on_gpu: Whether the model is trained on a GPU, whose kernels keep other tensors.
 
     """
@@ -90,7 +90,7 @@ def workload(
         policies: Policies that are trained.
         turns: Turns of an episode. Each is taken to show as many images as the first prompt, while there is room.
         past: Copies of past weights that play other seats.
-        opponents: Bytes of the other models that play seats.
+        opponents: Bytes of the other models that play seats or judge.
         on_gpu: Whether the model is trained on a GPU.
 
     """

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import cast
 
 from rl.methods.options import PartError
+from rl.methods.parts.verdict import Judge
 from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
@@ -41,11 +43,12 @@ class Scheduler:
         opponents: Opponents | None,
         stopping: asyncio.Event,
         journal: Journal | None = None,
+        judge: Judge | None = None,
     ) -> None:
-        """Take the parts of the loop; `progress` is changed in place."""
+        """Take the parts of the loop; `progress` is changed in place. Only verdict parts need a `judge`."""
         self.journal = journal or Journal()
         self.runner, self.recipe, self.plan, self.progress = runner, recipe, plan, progress
-        self.opponents, self.stopping = opponents, stopping
+        self.opponents, self.stopping, self.judge = opponents, stopping, judge
         self.num_learning = 0
         self.counts = Counts()
         self._tasks: dict[asyncio.Task[None], int] = {}  # the number of the ticket that each plays
@@ -287,6 +290,9 @@ class Scheduler:
     async def _play_ticket(self, ticket: Ticket) -> None:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
         groups = await self.recipe.strategy(self.runner, ticket)
+        for group in groups:
+            for verdict in self.recipe.verdict:
+                await verdict(cast(Judge, self.judge), group)
         self.journal.finish(ticket, groups)
         self._finish_group(ticket, groups)
 
@@ -306,9 +312,7 @@ class Scheduler:
             self.open_tickets()
 
     def _shape(self, group: Group) -> None:
-        if not group.trajectories:
-            return
-        for shape in self.recipe.shape:
+        for shape in self.recipe.shape if group.trajectories else ():
             group.rewards = [float(reward) for reward in shape(group)]
         if len(group.rewards) != len(group.trajectories):
             count = len(group.trajectories)

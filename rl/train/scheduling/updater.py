@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from rl.learner import batch
-from rl.methods.recipe import Recipe, score_parts
+from rl.methods.recipe import Recipe
+from rl.methods.streams import score_parts
 from rl.records import Group
 from rl.seeds import derive
 from rl.train.learner_thread import LearnerThread

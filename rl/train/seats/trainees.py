@@ -15,7 +15,8 @@ from rl.learner.interface import AnyLearner
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.score import Scorer
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe
+from rl.methods.streams import needs
 from rl.policy.engine import Engine, EngineDead
 from rl.policy.pool.pinned import PinnedEngine
 from rl.policy.registry import open_engine
@@ -210,8 +211,8 @@ class Trainees:
 
     def engine_metrics(self) -> dict[str, float]:
         """Return the metrics of all engines since the last call: of several policies the largest of each."""
-        of_each = [one.policy.metrics() for one in self]
-        return {name: max(metrics.get(name, 0.0) for metrics in of_each) for name in _names(of_each)}
+        every = [one.policy.metrics() for one in self]
+        return {name: max(metrics.get(name, 0.0) for metrics in every) for name in _names(every)}
 
     def close(self) -> None:
         """Stop all engines, and the processes of learners."""
@@ -307,12 +308,9 @@ def merge_metrics(by_role: Mapping[str, Mapping[str, float]]) -> dict[str, float
     for name in _names(by_role.values()):
         parts = [(of_role[name], of_role.get("tokens/trained", 0.0)) for of_role in by_role.values() if name in of_role]
         values, total = [value for value, _ in parts], sum(tokens for _, tokens in parts)
-        if name.startswith("tokens/"):
-            metrics[name] = sum(values)
-        elif name.endswith("max"):
-            metrics[name] = max(values)
-        else:
-            metrics[name] = sum(value * tokens for value, tokens in parts) / total if total else values[0]
+        mean = sum(value * tokens for value, tokens in parts) / total if total else values[0]
+        is_count, is_largest = name.startswith("tokens/"), name.endswith("max")
+        metrics[name] = sum(values) if is_count else max(values) if is_largest else mean
     return metrics
 
 

@@ -12,6 +12,7 @@ import torch
 
 from rl.learner.learner import Learner
 from rl.methods import recipe as recipes
+from rl.methods import streams
 from rl.methods.parts import penalty, ratio, score, select
 from rl.methods.recipes.grpo import recipe as grpo
 from rl.methods.recipes.gspo import recipe as gspo
@@ -96,7 +97,7 @@ def test_samples_of_one_precision_train_alike_either_way():
         net = wide_model()
         groups = sample_groups(HFPolicy(net), groups=4, size=4)
         learner = Learner(net, lr=1e-3)
-        if recipes.needs(recipe, "proximal"):
+        if streams.needs(recipe, "proximal"):
             score_proximal(learner, groups)
         learner.update(rows(recipe, groups), recipe)
         return weights(net)
@@ -135,7 +136,7 @@ def test_recipes_without_a_ratio_against_the_sampler_stay_as_they_are():
     once = decouple(gspo)
     assert once.select == (select.mismatch_tis,) and decouple(once) is once
     weighed = decouple(grpo.but(select=(select.truncated_is,)))
-    assert weighed.select == (select.truncated_is,) and recipes.needs(weighed, "proximal")
+    assert weighed.select == (select.truncated_is,) and streams.needs(weighed, "proximal")
 
 
 @pytest.mark.parametrize(

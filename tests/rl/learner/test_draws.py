@@ -14,7 +14,8 @@ from rl.learner.batch import build_rows, trajectory_rows
 from rl.learner.forward import score_tokens
 from rl.learner.learner import Learner
 from rl.methods.parts import score
-from rl.methods.recipe import load, score_parts
+from rl.methods.recipe import load
+from rl.methods.streams import score_parts
 from rl.records import Trajectory
 from tests.support.batches import ToyScorer, make_group, make_trajectory
 from tests.support.models import model

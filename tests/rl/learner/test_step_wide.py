@@ -15,6 +15,7 @@ from rl.learner import measures
 from rl.learner.learner import Learner
 from rl.learner.loss import step_streams
 from rl.methods import recipe as recipes
+from rl.methods import streams
 from rl.methods.options import PartError
 from rl.methods.parts import score, step
 from rl.methods.recipes.grpo import recipe as grpo
@@ -37,7 +38,7 @@ def stale_groups(net: torch.nn.Module) -> list[Group]:
 def trained(name: str, groups: list[Group], net: torch.nn.Module, **settings: Any) -> torch.Tensor:
     """All weights after one update with the recipe."""
     learner, recipe = Learner(net, lr=LR, **settings), recipes.load(name)
-    for fill in recipes.score_parts(recipe):
+    for fill in streams.score_parts(recipe):
         asyncio.run(fill(Own(learner), groups))  # type: ignore[arg-type]
     learner.update(rows(recipe, groups), recipe)
     return weights(net)

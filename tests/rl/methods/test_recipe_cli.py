@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rl.methods import recipe as recipes
+from rl.methods import streams
 from rl.methods.parts import credit, penalty, score, surrogate
 from rl.methods.recipe import Recipe
 from tests.support.paths import ROOT
@@ -156,13 +157,13 @@ def test_a_part_that_no_word_can_name_is_refused() -> None:
 
 def test_a_stream_is_needed_and_scored_exactly_where_a_part_reads_it() -> None:
     plain = Recipe()
-    assert not recipes.needs(plain, "ref") and not recipes.needs(plain, "entropy") and recipes.score_parts(plain) == ()
+    assert not streams.needs(plain, "ref") and not streams.needs(plain, "entropy") and streams.score_parts(plain) == ()
     kl = plain.but(**recipes.parse({"penalty": "kl_k3:coef=0.01"}))
-    assert recipes.needs(kl, "ref") and not recipes.needs(kl, "value") and recipes.score_parts(kl) == (score.reference,)
-    assert recipes.score_parts(recipes.load("ppo")) == (score.value,)
-    assert recipes.needs(plain.but(**recipes.parse({"penalty": "entropy_bonus"})), "entropy")
+    assert streams.needs(kl, "ref") and not streams.needs(kl, "value") and streams.score_parts(kl) == (score.reference,)
+    assert streams.score_parts(recipes.load("ppo")) == (score.value,)
+    assert streams.needs(plain.but(**recipes.parse({"penalty": "entropy_bonus"})), "entropy")
     for text, needed in (("reward_to_go", False), ("reward_to_go:kl=0.0", False), ("reward_to_go:kl=0.1", True)):
-        assert recipes.needs(plain.but(**recipes.parse({"credit": text})), "ref") is needed
+        assert streams.needs(plain.but(**recipes.parse({"credit": text})), "ref") is needed
 
 
 def test_a_part_with_state_in_a_file_of_its_own_is_written_restored_and_never_shared(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from rl.learner.loss import policy_loss
 from rl.methods import recipe as recipes
+from rl.methods import streams
 from rl.methods.inputs import Tokens
 from rl.methods.parts import credit, score
 from rl.methods.recipe import Recipe
@@ -116,7 +117,7 @@ def gradient(name: str) -> Tensor:
 
 def fill_streams(recipe: Recipe, groups: list[Group]) -> None:
     """Fill the streams that an update would compute for the recipe's credit, but for a critic's."""
-    for fill in recipes.score_parts(recipe):
+    for fill in streams.score_parts(recipe):
         if fill in (score.square, score.proximal, score.gradient_norm, score.staleness, score.teacher):
             asyncio.run(fill(ToyScorer(), groups))
 
@@ -312,5 +313,5 @@ def test_a_constant_added_to_all_returns_changes_no_advantage(name: str) -> None
 
 
 def test_only_some_recipes_ask_for_a_critic_or_a_reference() -> None:
-    assert [name for name in NAMES if recipes.needs(recipes.load(name), "value")] == CRITICS
-    assert [name for name in NAMES if recipes.needs(recipes.load(name), "ref")] == ["ace", "remix"]
+    assert [name for name in NAMES if streams.needs(recipes.load(name), "value")] == CRITICS
+    assert [name for name in NAMES if streams.needs(recipes.load(name), "ref")] == ["ace", "remix"]

@@ -110,7 +110,7 @@ def test_one_request_that_always_fails_is_given_up_while_others_are_answered() -
     failures = [trajectory for group in groups for trajectory in group.errored]
     assert [trajectory.task for trajectory in failures] == ["test/0", "test/3"]
     assert all(t.stop == Stop.ERROR and not t.turns for t in failures)
-    assert "Unreachable: 500: cannot" in str(failures[0].error)
+    assert "FailedAlone: 500: cannot" in str(failures[0].error)
     assert len(bad_requests) >= 2 * MAX_FAILURES
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rl.methods import recipe as recipes
+from rl.methods import streams
 from rl.methods.estimators.statistics import last_score
 from rl.methods.parts import passes, ratio, select
 from rl.train.progress import capacity
@@ -60,7 +61,7 @@ def test_the_policy_before_the_update_is_guessed_and_groups_are_admitted_as_area
     group = make_group(*(make_trajectory((len(row), 0.0)) for row in inputs["versions"]))
     for member, versions in zip(group.trajectories, inputs["versions"], strict=True):
         member.turns[0].completion = replace(member.turns[0].completion, versions=tuple(versions))
-    (fill,) = recipes.score_parts(recipe)
+    (fill,) = streams.score_parts(recipe)
     asyncio.run(fill(scorer, [group]))
     staleness = [list(member.turns[0].streams["staleness"]) for member in group.trajectories]
     staleness = [

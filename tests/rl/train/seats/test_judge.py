@@ -1,0 +1,344 @@
+"""Runs that ask a judge: a model in this process, a function, and a server that answers, refuses, fails and is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs.types import user
+from rl.cli import UserError
+from rl.config_file import read
+from rl.evaluate.clients.client import StopEvaluation
+from rl.methods.options import PartError
+from rl.methods.parts.verdict.questions import TooLong
+from rl.methods.recipe import Recipe, load, parse
+from rl.policy.engine import CutOff
+from rl.settings import Settings
+from rl.train.seats import judge as judges
+from rl.train.seats.judge import Replies, RunJudge, open_judge
+from tests.support.chat_server import Answer, completion
+from tests.support.fake_endpoint import ScriptedServer, with_server
+from tests.support.runs import assert_same_run, flags, metrics, rollouts, small_model, train, train_run, training_error
+
+QUESTION = (user("1: 2+3=5"),)
+JUDGE = """
+import hashlib
+
+def strict(messages, tools, seed):
+    digest = hashlib.sha256(messages[-1]["content"].encode()).digest()
+    with open(__file__ + ".log", "a") as log:
+        print(digest.hex(), file=log)
+    return "\\\\boxed{0}" if digest[0] % 2 else "\\\\boxed{-1}"
+
+def broken(messages, tools, seed):
+    raise OSError("the judge is ill")
+"""
+VERDICT = load("fapo").but(**parse({"verdict": "first_error"}))
+
+
+class Source(Replies):
+    """Replies with `answers`, one after the other; an exception among them is raised."""
+
+    def __init__(self, *answers: Any, wait: asyncio.Event | None = None) -> None:
+        self.answers, self.wait, self.num_asked = list(answers), wait, 0
+
+    async def reply(self, messages: Any, params: Any) -> str:
+        self.num_asked += 1
+        answer = self.answers.pop(0)
+        if self.wait is not None:
+            await self.wait.wait()
+        if isinstance(answer, BaseException):
+            raise answer
+        return str(answer)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "judges.py"
+    path.write_text(JUDGE)
+    return path
+
+
+def words(file: Path, **settings: object) -> list[str]:
+    own = {"algo": "fapo", "verdict": "first_error", "judge": f"{file}:strict", "updates": 2}
+    return flags("Low", **{**own, **settings})
+
+
+def asked(file: Path) -> list[str]:
+    return file.with_name("judges.py.log").read_text().split()
+
+
+def test_successes_are_judged_and_what_the_judge_says_is_learned_from(file: Path, tmp_path: Path) -> None:
+    out = train_run(*words(file, updates=4), out=tmp_path / "run")
+    assert "judges.py:strict judges episodes" in train(*words(file, updates=1), "--out", str(tmp_path / "again")).out
+    kinds = set()
+    for update, logged in enumerate(metrics(out), 1):
+        lines = rollouts(out, update)
+        verdicts = []
+        for line in lines:
+            of_line = line["turns"][-1]["metrics"]
+            assert ("judge/flawed" in of_line) == line["success"]
+            expected = (1.0 - of_line["judge/flawed"]) if line["success"] else -1.0
+            assert line["shaped_reward"] == expected
+            kinds.add(expected)
+            if line["success"]:
+                verdicts.append(of_line["judge/flawed"])
+        assert logged.get("judge/asked", 0.0) == len(verdicts) / len(lines)
+        if verdicts:
+            assert logged["judge/flawed"] == pytest.approx(sum(verdicts) / len(verdicts))
+            assert logged["judge/unread"] == 0.0
+    assert kinds == {-1.0, 0.0, 1.0}
+    assert read(out / "config.toml")["judge"] == f"{file}:strict"
+
+
+def test_the_same_question_is_asked_once(file: Path, tmp_path: Path) -> None:
+    train_run(*words(file, updates=4), out=tmp_path / "run")
+    questions = asked(file)
+    assert len(questions) == len(set(questions)) > 4
+
+
+@pytest.mark.parametrize("settings", [{}, {"lag": 2, "turn_tokens": 12}, {"lag": 2, "journal": ""}], ids=str)
+def test_a_resumed_run_goes_on_bit_for_bit(settings: dict[str, Any], file: Path, tmp_path: Path) -> None:
+    more = ["--journal"] if settings.pop("journal", None) is not None else []
+    whole = train_run(*words(file, updates=4, save_every=1, **settings), *more, out=tmp_path / "whole")
+    half = train_run(*words(file, updates=2, save_every=1, **settings), *more, out=tmp_path / "half")
+    result = train("--resume", "--out", str(half), "--updates", "4")
+    assert result.code == 0, result.err
+    assert_same_run(half, whole)
+
+
+def test_a_model_in_this_process_judges(tmp_path: Path) -> None:
+    settings = {
+        "judge": small_model(),
+        "verdict": "rating:max_tokens=8",
+        "shape": "rated",
+        "updates": 1,
+        "algo": "grpo",
+    }
+    out = train_run(*flags("Low", **settings), out=tmp_path / "run")
+    (logged,) = metrics(out)
+    assert logged["judge/asked"] == 1.0 and logged["judge/unread"] == 1.0  # an untrained one says nothing
+    assert all(line["shaped_reward"] == pytest.approx(line["reward"]) for line in rollouts(out, 1))
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"judge": "random"}, "--judge random: cannot answer questions"),
+        ({"judge": "human"}, "--judge human: cannot answer questions"),
+        ({"judge": "{file}:nobody"}, "unknown function 'nobody'"),
+        ({"judge": "no/such/folder"}, "no/such/folder"),
+        ({"judge": "openai:model"}, "openai:model is not openai:MODEL@URL"),
+        ({"judge": ""}, "--verdict first_error: needs --judge SPEC"),
+        ({"verdict": "none"}, "no part asks it; add --verdict first_error"),
+        ({"verdict": "first_eror"}, "no part 'first_eror'"),
+        ({"verdict": "first_error:style=long"}, "style"),
+        ({"verdict": "rating:rubric=/no/such.md", "shape": "rated"}, "rubric=/no/such.md: No such file"),
+    ],
+)
+def test_mistakes_are_named_before_the_run(settings: dict[str, str], message: str, file: Path, tmp_path: Path) -> None:
+    own = {key: value.format(file=file) for key, value in settings.items()}
+    assert message in training_error(*words(file, **own), "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_function_that_fails_ends_the_run_which_can_be_resumed_with_another_judge(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    message = training_error(*words(file, judge=f"{file}:broken"), "--out", out)
+    assert message.startswith(f"--judge {file}:broken: ") and "OSError: the judge is ill" in message
+    assert message.endswith(f"(the run in {out} can be resumed)")
+    assert train("--resume", "--out", str(out), "--judge", f"{file}:strict").code == 0
+    assert len(metrics(out)) == 2
+
+
+def ask(judge: RunJudge, *times: Any) -> list[Any]:
+    """Ask the same question several times at once; return the replies, or the exceptions."""
+
+    async def ask_all() -> list[Any]:
+        asking = [judge.ask(QUESTION, max_tokens=8) for _ in times or (0,)]
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    return asyncio.run(judge.during(ask_all()))
+
+
+def test_questions_without_a_reply_are_asked_again_and_others_are_not() -> None:
+    source = Source("", "\\boxed{1}", "never")
+    judge = RunJudge("toy", source)
+
+    async def ask_in_turn() -> list[str]:
+        return [await judge.ask(QUESTION, max_tokens=8) for _ in range(4)]
+
+    assert asyncio.run(ask_in_turn()) == ["", "\\boxed{1}", "\\boxed{1}", "\\boxed{1}"]
+    assert source.num_asked == 2
+    one = Source("a")
+    assert ask(RunJudge("toy", one), 1, 2, 3) == ["a", "a", "a"] and one.num_asked == 1
+
+
+def test_old_replies_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "MAX_KEPT", 2)
+    source = Source(*"abcd")
+    judge = RunJudge("toy", source)
+
+    async def ask_in_turn() -> list[str]:
+        return [await judge.ask((user(str(n)),), max_tokens=8) for n in (1, 2, 1, 3, 1, 2)]
+
+    assert asyncio.run(ask_in_turn()) == ["a", "b", "a", "c", "a", "d"]
+
+
+def test_a_group_that_is_given_up_does_not_end_the_question_of_another() -> None:
+    async def give_up() -> tuple[str, int]:
+        wait = asyncio.Event()
+        source = Source("a", wait=wait)
+        judge = RunJudge("toy", source)
+        first, second = (asyncio.ensure_future(judge.ask(QUESTION, max_tokens=8)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        wait.set()
+        return await second, source.num_asked
+
+    assert asyncio.run(give_up()) == ("a", 1)
+
+
+def test_the_end_of_a_run_ends_questions_that_wait() -> None:
+    source = Source("a", wait=asyncio.Event())
+    judge = RunJudge("toy", source)
+
+    async def leave() -> asyncio.Task[str]:
+        task = asyncio.ensure_future(judge.ask(QUESTION, max_tokens=8))
+        await asyncio.sleep(0)
+        return task
+
+    async def run() -> bool:
+        task = await judge.during(leave())
+        await asyncio.gather(task, return_exceptions=True)
+        return task.cancelled()
+
+    assert asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        (CutOff("token_limit"), TooLong),
+        (TooLong(), TooLong),
+        (OSError("gone"), PartError),
+        (StopEvaluation("--judge toy: no key"), StopEvaluation),
+    ],
+)
+def test_what_becomes_of_errors(error: BaseException, kind: type[BaseException]) -> None:
+    (result,) = ask(RunJudge("toy", Source(error)))
+    assert type(result) is kind
+    if kind is PartError:
+        assert str(result) == "--judge toy: gone"
+
+
+def served(server: ScriptedServer, *, path: str = "/v1", checks: bool = True) -> Any:
+    """Open a judge behind the server, check it, and ask it a question; return the reply or the exception."""
+
+    async def use(url: str) -> Any:
+        settings = Settings(env="x", judge=f"openai:qwen3-8b@{url}", max_tokens=64, seed=3)
+        judge = open_judge(settings, VERDICT)
+        try:
+            if checks:
+                await asyncio.to_thread(judge.check)
+            return await judge.during(judge.ask(QUESTION, max_tokens=8))
+        except (Exception, StopEvaluation) as error:
+            return error
+
+    return with_server(server, use, path)
+
+
+def test_a_server_judges_greedily_without_a_word_of_the_task_but_the_question() -> None:
+    server = ScriptedServer(Answer(body=completion("yes")), Answer(body=completion("<think>5?</think>\n\\boxed{-1}")))
+    assert served(server) == "\\boxed{-1}"
+    probe, question = (body for _, _, body in server.requests)
+    assert probe["max_tokens"] == 16
+    assert question["messages"] == [dict(QUESTION[0])]
+    assert (question["model"], question["temperature"], question["max_tokens"]) == ("qwen3-8b", 0.0, 8)
+    assert "tools" not in question
+
+
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        (Answer(401, {"error": "who?"}), "it needs an API key; set OPENAI_API_KEY"),
+        (Answer(404, {"error": {"message": "model x", "code": "model_not_found"}}), "unknown model"),
+        (Answer(400, {"error": "seed is not allowed"}), "seed is not allowed"),
+        (Answer(400, {"error": {"message": "context_length_exceeded"}}), "too long"),
+    ],
+)
+def test_a_server_that_refuses_is_named_before_the_run(answer: Answer, message: str) -> None:
+    error = served(ScriptedServer(answer))
+    assert isinstance(error, UserError) and message in str(error), error
+    assert str(error).startswith("--judge openai:qwen3-8b@http://127.0.0.1:") and "--p" not in str(error)
+    assert "\n" not in str(error)
+
+
+def test_a_server_that_is_away_is_given_up_after_a_moment_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "PROBE_S", 0.2)
+    judge = open_judge(Settings(env="x", judge="openai:m@http://127.0.0.1:1/v1", max_tokens=64), VERDICT)
+    with pytest.raises(UserError, match=r"^--judge openai:m@http://127.0.0.1:1/v1: .*refused; no answer for \d s$"):
+        judge.check()
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_question_that_the_server_refuses_while_it_answers_others_has_no_reply(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rl.evaluate.clients.connection.MIN_BACKOFF_S", 0.01)
+
+    class Server(ScriptedServer):
+        async def __call__(self, path: str, headers: dict[str, str], body: bytes) -> Answer:
+            if b"2+3" in body:
+                return Answer(status, {"error": "I crash on this"})
+            return await super().__call__(path, headers, body)
+
+    async def use(url: str) -> list[Any]:
+        judge = open_judge(Settings(env="x", judge=f"openai:m@{url}", max_tokens=64), VERDICT)
+        await asyncio.to_thread(judge.check)
+
+        async def work() -> list[Any]:
+            bad = asyncio.ensure_future(judge.ask(QUESTION, max_tokens=8))
+            others = 0
+            while not bad.done():
+                await judge.ask((user(f"{others} + 1"),), max_tokens=8)
+                others += 1
+            return [await bad, others > 0]
+
+        return await judge.during(work())
+
+    assert with_server(Server(), use) == ["", True]
+
+
+def test_a_question_that_is_too_long_for_the_server_is_the_policys_fault() -> None:
+    long = Answer(400, {"error": {"message": "maximum context length is 8", "code": "context_length_exceeded"}})
+    assert isinstance(served(ScriptedServer(Answer(body=completion("yes")), long)), TooLong)
+
+
+def test_a_model_without_room_for_the_question_says_so() -> None:
+    settings = Settings(env="x", judge=small_model(), max_tokens=64)
+    judge = open_judge(settings, VERDICT)
+    assert judge.bytes > 0
+    room = judge._source.engine.context  # type: ignore[union-attr]
+
+    async def work() -> list[Any]:
+        long = judge.ask((user("x" * room),), max_tokens=8)
+        short = judge.ask((user("x"),), max_tokens=8)
+        return await asyncio.gather(long, short, return_exceptions=True)
+
+    long, short = asyncio.run(judge.during(work()))
+    judge.close()
+    assert isinstance(long, TooLong) and isinstance(short, str)
+
+
+def test_a_recipe_without_verdicts_has_no_judge() -> None:
+    judge = open_judge(Settings(env="x"), Recipe())
+    judge.check()
+    assert (judge.bytes, judge.description()) == (0, "")
+    assert json.loads(json.dumps(asyncio.run(judge.during(asyncio.sleep(0, "done"))))) == "done"
+    judge.close()
