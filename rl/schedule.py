@@ -27,6 +27,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "async": {"lag": 2, "overlap": True, "over_provision": 1.0, "order": "completion", "in_flight": "continue"},
     "pinned": {"lag": 3, "overlap": True, "over_provision": 1.0, "order": "admission", "in_flight": "pin"},
 }
+MOST_UPDATES = 10**9
 MOST_LAG = 100  # updates; with more, playing as many groups takes longer than any run
 LEAST_BOUND = 4  # of the lag, where groups are used in the order in which they end
 
@@ -36,7 +37,9 @@ class Ending:
     """When a run ends: at the first of these. Each is a flag, and may be another one where a run is resumed."""
 
     updates: int | None = _flag(
-        None, "updates in total (default for tiny: 600, fewer with long episodes; else 200)", whole_number(0)
+        None,
+        "updates in total (default for tiny: 600, fewer if episodes are long; else 200)",
+        whole_number(0, MOST_UPDATES),
     )
     sampled_tokens: int | None = _flag(
         None, "end once this many tokens are sampled, even if updates remain", whole_number(1)

@@ -22,6 +22,7 @@ from rl.methods.options import MissingSignal
 from rl.methods.parts import credit as credits
 from rl.methods.parts.credit import TokenAdvantages
 from rl.methods.parts.sampler import History
+from rl.methods.parts.verdict.questions import wrong_verdict
 from rl.methods.recipe import Recipe
 from rl.records import Group
 from rl.seeds import generator
@@ -106,6 +107,8 @@ def check_verdict(recipe: Recipe, groups: Sequence[Group]) -> None:
                 place.fail(f"returned {describe(result)}, expected None; write what it finds into turn.metrics")
             if _fingerprint([group], verdicts=False) != before:
                 place.fail("changes its group; all it may write is turn.metrics, under names that begin with judge/")
+            if fault := wrong_verdict(group):
+                place.fail(f"{fault}, expected a finite number")
     toy.accept_any_name(groups)
 
 

@@ -152,11 +152,11 @@ class ToyPolicy(Policy):
 
 
 class ToyJudge:
-    """A judge that finds nothing wrong and rates nothing well: no step, and the lowest number."""
+    """A judge that finds the first step wrong, and rates as low as it can."""
 
     async def ask(self, messages: Messages, *, max_tokens: int) -> str:
         """Return a number in a box."""
-        return "\\boxed{-1} \\boxed{0}"
+        return "\\boxed{0}"
 
 
 class ToyScorer:

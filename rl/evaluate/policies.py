@@ -120,27 +120,29 @@ class LocalModel:
     params: SamplingParams
 
 
-def check_model(name: str, *, names: Sequence[str] = (), flag: str = "--policy") -> None:
+def check_model(name: str, *, names: Sequence[str] | None = (), flag: str = "--policy") -> None:
     """Raise `ValueError` if there is no model `name` here or on the hub. Imports no torch.
 
-    The error suggests the nearest of scripts and `names`, or lists them. `flag` is where the name comes from.
+    The error suggests the nearest of scripts and `names`, or lists them; neither if `names` is None. `flag` is where
+    the name comes from.
     """
     if name == "tiny":
         return
     is_script = "/" not in name and not (name.strip() and Path(name).exists())
-    hint = suggest(name.partition(":")[0], [*SCRIPTS, "tiny", *SPEC_FORMS, *names]) if is_script else ""
+    scripts = () if names is None else tuple(dict.fromkeys((*SCRIPTS, *names)))
+    hint = suggest(name.partition(":")[0], [*scripts, "tiny", *SPEC_FORMS]) if is_script else ""
     if "did you mean" in hint:
         raise ValueError(f"{flag} {name}: unknown{hint}")
     try:
         find_model(name)
     except ValueError as error:
-        scripts = f"; scripts are {', '.join(dict.fromkeys((*SCRIPTS, *names)))}" if is_script else ""
+        others = f"; scripts are {', '.join(scripts)}" if is_script and scripts else ""
         label = name if name.strip() else repr(name)
-        raise ValueError(f"{flag} {label}: {error}{scripts}" if is_script else str(error)) from None
+        raise ValueError(f"{flag} {label}: {error}{others}" if is_script else str(error)) from None
 
 
 def open_local_model(
-    args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy", context: int = MAX_TOKENS
+    args: argparse.Namespace, *, names: Sequence[str] | None = (), flag: str = "--policy", context: int = MAX_TOKENS
 ) -> LocalModel:
     """Load the model that `args.policy` names and start a sampling engine on it; the caller closes the engine.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ Positive = float
 AboveOne = float
 AboveZero = float
 Share = float
+FilePath = str  # made absolute, so that a run can be resumed from any folder; "" for none
 Whiten = bool | Literal["verl"]  # whether to standardise tokens; "verl" as verl does, see `statistics.whiten`
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]] = {
@@ -117,6 +119,8 @@ def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | fl
     kind = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     if kind == "str":
         return text
+    if kind == "FilePath":
+        return os.path.abspath(os.path.expanduser(text)) if text else text
     if kind in _SWITCHES:
         return _SWITCHES[kind][_check_choice(name, text, list(_SWITCHES[kind]))]
     if kind.startswith("Literal["):

@@ -47,7 +47,7 @@ from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.scheduling.masking import mask_stale
-from rl.train.seats.judge import open_judge
+from rl.train.seats.judge import max_reply_tokens, open_judge
 from rl.train.seats.opponents import open_opponents
 from rl.train.seats.runners import Runners
 from rl.train.seats.trainees import Trainees
@@ -129,7 +129,7 @@ class Session:
         SIGTERM and SIGHUP count as Ctrl-C, see `rl.cli.run`. Raises `UserError` if the run cannot start or continue,
         for a reason that the user can remedy.
         """
-        self.judge.check()
+        self.judge.check(max_reply_tokens(self.recipe))
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
         parts = self.trainees, self.progress, self.runner, self.recipe, self.opponents.pool

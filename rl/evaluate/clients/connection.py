@@ -22,6 +22,7 @@ from envs.suggestions import nearest
 from envs.types import Stop
 from rl.evaluate.clients.client import StopEvaluation
 from rl.evaluate.clients.codec import error_text
+from rl.evaluate.clients.failures import FailedAlone, Refused, TimedOut, Unreachable
 from rl.policy.engine import CutOff
 
 T = TypeVar("T")
@@ -38,25 +39,12 @@ TOO_MANY_REQUESTS = 429
 AUTH_STATUSES, MISSING_STATUSES = (401, 402, 403), (404, 405, 410)
 TRANSIENT_STATUSES = (408, 409, 425, TOO_MANY_REQUESTS)  # and every 5xx
 TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")  # of a body that is read and decoded
-CONTEXT_ERROR_TEXTS = ("context_length_exceeded", "context length", "context window")
+CONTEXT_ERROR_TEXTS = (
+    *("context_length_exceeded", "context length", "context window", "context size"),
+    *("maximum model length", "max_model_len", "maximum allowed length"),
+)
 
 log = logging.getLogger(__name__)
-
-
-class Unreachable(ConnectionError):
-    """A request was not answered within `patience_s`: the endpoint failed, not the model."""
-
-
-class FailedAlone(Unreachable):
-    """This request fails again and again while others are answered."""
-
-
-class TimedOut(FailedAlone):
-    """This request takes too long again and again while others are answered, so a retry is not worth its time."""
-
-
-class Refused(ValueError):
-    """The server rejects the content of this request, so a retry cannot succeed."""
 
 
 class _TransientError(Exception):
@@ -102,7 +90,6 @@ class Connection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.patience_s = f"openai:{model}@{url}", patience_s
-        self._answer_s = max(patience_s, MIN_ANSWER_S)
         self.flag = flag
         self.has_answered = False  # now or, with cached replies, in an earlier evaluation
         self.num_answers = 0
@@ -112,6 +99,10 @@ class Connection:
         self._outage_start: float | None = None
         self._outage_logged = False
         self._num_refusals = 0
+
+    @property
+    def _answer_s(self) -> float:
+        return max(self.patience_s, MIN_ANSWER_S)
 
     async def __aenter__(self) -> Connection:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
@@ -249,7 +240,8 @@ class Connection:
             return self._stop(f"nothing answers at {self._endpoint_url('chat/completions')} ({status}); {hint}")
         if status in (*TRANSIENT_STATUSES, *MISSING_STATUSES) or status >= 500 or response.is_redirect:
             return _TransientError(f"{status}: {text}", _retry_after_s(response), is_busy=status == TOO_MANY_REQUESTS)
-        if status in (400, 413, 422) and any(sign in response.text.lower() for sign in CONTEXT_ERROR_TEXTS):
+        is_long = status == 413 or any(sign in response.text.lower() for sign in CONTEXT_ERROR_TEXTS)
+        if status in (400, 413, 422) and is_long:
             return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model ({status}: {text})")
         return self._refusal(f"{status}: {text}")
 

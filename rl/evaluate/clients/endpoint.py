@@ -16,7 +16,8 @@ from envs.types import Stop
 from rl.evaluate.clients import codec
 from rl.evaluate.clients.cache import ReplyCache, digest
 from rl.evaluate.clients.client import ChatRequest, ChatResponse, StopEvaluation
-from rl.evaluate.clients.connection import Connection, Refused, TimedOut
+from rl.evaluate.clients.connection import Connection
+from rl.evaluate.clients.failures import Refused, TimedOut
 from rl.policy.engine import CutOff
 from rl.seeds import generator
 

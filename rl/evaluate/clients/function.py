@@ -6,6 +6,7 @@ import inspect
 from copy import deepcopy
 from typing import Any
 
+from envs.exits import call_contained
 from envs.messages import parse_action
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG, Overrun
@@ -50,7 +51,13 @@ class FunctionClient:
         label = f"{self._flag} {self._spec}: a reply"
         try:
             reply = WATCHDOG.call(
-                label, self._patience_s, self._function, *arguments, request.params.seed, flag=self._deadline
+                label,
+                self._patience_s,
+                call_contained,
+                self._function,
+                *arguments,
+                request.params.seed,
+                flag=self._deadline,
             )
         except Overrun as error:
             raise StopEvaluation(str(error), is_user_error=True) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import cast
 
 from rl.methods.options import PartError
 from rl.methods.parts.verdict import Judge
@@ -23,6 +22,7 @@ from rl.train.progress import Progress, capacity, is_usable
 from rl.train.scheduling.claim import Claim, Counts
 from rl.train.scheduling.plan import Plan
 from rl.train.scheduling.refusals import check_refusals
+from rl.train.scheduling.verdicts import ask_judge
 from rl.train.seats.opponents import Opponents
 
 
@@ -290,9 +290,7 @@ class Scheduler:
     async def _play_ticket(self, ticket: Ticket) -> None:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
         groups = await self.recipe.strategy(self.runner, ticket)
-        for group in groups:
-            for verdict in self.recipe.verdict:
-                await verdict(cast(Judge, self.judge), group)
+        await ask_judge(self.recipe, self.judge, groups)
         self.journal.finish(ticket, groups)
         self._finish_group(ticket, groups)
 

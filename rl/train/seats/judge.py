@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, suppress
+from typing import Any, TypeVar
 
-from envs.types import Messages, final_text, user
+from envs.types import Messages, user
 from envs.watchdog import WATCHDOG
 from rl.cli import Parser, UserError, one_line, run_async
-from rl.evaluate.clients.client import ChatClient, ChatRequest, StopEvaluation
+from rl.evaluate.clients.client import StopEvaluation
+from rl.evaluate.clients.failures import FailedAlone, Refused
 from rl.evaluate.clients.function import FunctionClient, is_function_spec
 from rl.evaluate.flags import add_policy_flags
-from rl.evaluate.policies import LocalModel, open_endpoint_client, open_local_model
+from rl.evaluate.policies import open_endpoint_client, open_local_model
 from rl.evaluate.runner import SCRIPTS
 from rl.evaluate.seats.players import opponent_flags
+from rl.methods import options
 from rl.methods.options import PartError
 from rl.methods.parts.verdict.questions import TooLong
 from rl.methods.recipe import Recipe, function_of
-from rl.policy.engine import CutOff, Engine
+from rl.policy.engine import CutOff
 from rl.policy.hf import HFPolicy
 from rl.records import SamplingParams
 from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.memory.estimate import frozen_bytes
-
-if TYPE_CHECKING:  # httpx is slow to import
-    from rl.evaluate.clients.endpoint import EndpointClient
+from rl.train.seats.replies import PROBE_S, ClientReplies, ModelReplies, Replies
 
 T = TypeVar("T")
 
 FLAG = "--judge"
 DEADLINE_S = 600.0  # of one reply
-PROBE_S = 30.0  # without an answer of the server before the run
+PROBE_FULL_S = 3.0  # in which a server refuses a question for which it has no room
 MAX_KEPT = 4096  # questions whose replies are kept, for those that are asked again
-REPLY_ROOM = 5120  # tokens of the context of a model in this process beyond twice the longest episode
+QUESTION_TOKENS = 1024  # of the context of a model in this process, beyond twice the longest episode and its reply
 CONCURRENCY = 64  # requests to an endpoint that are open at the same time
+FORMS = "a model folder, openai:MODEL@URL or file.py:function"
 PROBE = (user("Reply with the word yes."),)
 
 
@@ -54,17 +54,19 @@ class RunJudge:
     def __init__(self, spec: str, replies: Replies | None = None) -> None:
         """Take the name of the judge and what replies for it; nobody is asked without that."""
         self.spec, self._source = spec, replies
-        self._replies: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
+        self._replies: OrderedDict[str, asyncio.Task[str]] = OrderedDict()  # by the digest of the question
+        self._open: set[asyncio.Task[str]] = set()
 
     async def ask(self, messages: Messages, *, max_tokens: int) -> str:
         """See `Judge`. Raises `PartError` where the judge replies to nothing, such as a server that is gone."""
         assert self._source, "a recipe with verdict parts has a judge"
-        key = json.dumps([messages, max_tokens], sort_keys=True)
+        key = hashlib.sha256(json.dumps([messages, max_tokens], sort_keys=True).encode()).hexdigest()
         if (task := self._replies.get(key)) is None:
             while len(self._replies) >= MAX_KEPT:
                 self._replies.popitem(last=False)
             task = self._replies[key] = asyncio.ensure_future(self._ask(self._source, messages, max_tokens, key))
-            task.add_done_callback(lambda task: self._forget_failure(key, task))
+            self._open.add(task)
+            task.add_done_callback(lambda task: self._end(key, task))
         self._replies.move_to_end(key)
         return await asyncio.shield(task)  # others may wait for it, should this group be given up
 
@@ -78,23 +80,40 @@ class RunJudge:
         except TooLong:
             raise
         except Exception as error:
-            if _is_about_one_question(error):
+            if _is_about_one_question(error) or await self._answers(source):
                 return ""
             raise PartError(f"{FLAG} {self.spec}: {one_line(error)}") from error
 
-    def _forget_failure(self, key: str, task: asyncio.Task[str]) -> None:
+    async def _answers(self, source: Replies) -> bool:
+        """Whether a client answers another question than one that has failed again and again."""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                return bool(source.client) and bool(await source.reply(PROBE, SamplingParams(16, 0.0)))
+        except Exception:
+            return False
+
+    def _end(self, key: str, task: asyncio.Task[str]) -> None:
         """Let a question that has no reply be asked again."""
+        self._open.discard(task)
         if (task.cancelled() or task.exception() or not task.result()) and self._replies.get(key) is task:
             del self._replies[key]
 
-    def check(self) -> None:
-        """Ask something short, if it is a client, so that a wrong key shows before the work. Raises `UserError`."""
+    def check(self, max_tokens: int) -> None:
+        """Ask a client something short, so that a wrong key or too short a context shows before the work.
+
+        `max_tokens` is what questions leave room for. Raises `UserError`.
+        """
         source = self._source
         if source is None or source.client is None:
             return
         try:
             with source.impatient():
-                run_async(lambda: self.during(source.reply(PROBE, SamplingParams(16, 0.0))))
+                run_async(lambda: self.during(_probe(source, max_tokens)))
+        except TimeoutError:
+            raise UserError(f"{FLAG} {self.spec}: no answer within {PROBE_S:g} s") from None
+        except CutOff as error:
+            limit = f"; its context has no room for a reply of {max_tokens} tokens; lower max_tokens= of --verdict"
+            raise UserError(f"{FLAG} {self.spec}: {one_line(error)}{limit}") from None
         except StopEvaluation as error:
             raise UserError(str(error)) from None
         except Exception as error:
@@ -112,7 +131,7 @@ class RunJudge:
 
     async def _cancel(self) -> None:
         """End questions that nobody waits for any more."""
-        tasks = [task for task in self._replies.values() if not task.done()]
+        tasks = list(self._open)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -133,92 +152,23 @@ class RunJudge:
             self._source.engine.close()
 
 
-class Replies:
-    """Who replies to the questions.
-
-    Attributes:
-        client: What must be entered while questions are asked; None for nothing.
-        engine: The engine of a model in this process; None for no such model.
-    """
-
-    client: AbstractAsyncContextManager[Any] | None = None
-    engine: Engine | None = None
-
-    def impatient(self) -> AbstractContextManager[Any]:
-        """Context in which a server that does not answer is given up soon."""
-        return nullcontext()
-
-    @abstractmethod
-    async def reply(self, messages: Messages, params: SamplingParams) -> str:
-        """Return the text of a reply, without its reasoning; "" for none in time.
-
-        Raises `TooLong` or `CutOff` for a question without room for a reply.
-        """
-        ...
-
-
-class ModelReplies(Replies):
-    """Replies of a model in this process."""
-
-    def __init__(self, model: LocalModel) -> None:
-        self.engine = model.engine
-        self._model, self._num_asked = model, 0
-
-    async def reply(self, messages: Messages, params: SamplingParams) -> str:
-        """See `Replies`."""
-        engine, agent = self._model.engine, self._model.make_agent()
-        prompt = agent.open(messages).ids
-        if (room := engine.context - len(prompt)) < 1:
-            raise TooLong
-        self._num_asked += 1
-        session = f"judge/{self._num_asked}"
-        params = replace(params, max_tokens=min(params.max_tokens, room), stop=agent.stop)
-        try:
-            completion = await engine.sample(prompt, params, session=session)
-        finally:
-            engine.release(session)
-        if completion.finish in ("deadline", "abort"):
-            return ""
-        return final_text(self._model.renderer.parse(completion.ids, prompt=prompt))
-
-
-class ClientReplies(Replies):
-    """Replies of an endpoint or a function."""
-
-    def __init__(self, chat: ChatClient, endpoint: EndpointClient | None = None) -> None:
-        """Take whom to ask, and the same again if it is an endpoint."""
-        self.client = self._endpoint = endpoint
-        self._chat, self._num_asked = chat, 0
-
-    @contextmanager
-    def impatient(self) -> Iterator[None]:
-        """See `Replies`."""
-        if self._endpoint is None:
-            yield
-            return
-        connection = self._endpoint.connection
-        connection.patience_s, patience_s = PROBE_S, connection.patience_s
-        try:
-            yield
-        finally:
-            connection.patience_s = patience_s
-
-    async def reply(self, messages: Messages, params: SamplingParams) -> str:
-        """See `Replies`."""
-        self._num_asked += 1
-        session = f"judge/{self._num_asked}"
-        try:
-            response = await self._chat.complete(ChatRequest(messages, (), params, session))
-        finally:
-            self._chat.release(session)
-        return final_text(response.message)
+async def _probe(source: Replies, max_tokens: int) -> None:
+    async with asyncio.timeout(PROBE_S + PROBE_FULL_S):
+        await source.reply(PROBE, SamplingParams(16, 0.0))
+    with suppress(TimeoutError):  # what is refused is refused at once, and the reply itself is not needed
+        async with asyncio.timeout(PROBE_FULL_S):
+            await source.reply(PROBE, SamplingParams(max_tokens, 0.0))
 
 
 def _is_about_one_question(error: Exception) -> bool:
     """Whether a request failed for what it asks, or took too long, while others are answered."""
-    from rl.evaluate.clients.connection import FailedAlone, Refused  # httpx is slow to import
-
     return isinstance(error, (Refused, FailedAlone))
+
+
+def max_reply_tokens(recipe: Recipe) -> int:
+    """Return the most tokens that a verdict part asks for by its option `max_tokens`; 0 without one."""
+    limits = [options.of(part).get("max_tokens") for part in recipe.verdict]
+    return max((int(limit.default) for limit in limits if limit), default=0)
 
 
 def open_judge(settings: Settings, recipe: Recipe) -> RunJudge:
@@ -234,18 +184,25 @@ def open_judge(settings: Settings, recipe: Recipe) -> RunJudge:
     if not spec:
         raise ValueError(f"--verdict {names[0]}: needs {FLAG} SPEC, such as {FLAG} openai:MODEL@URL or a model folder")
     if spec in (*SCRIPTS, "human") or spec.startswith("replay:"):
-        raise ValueError(
-            f"{FLAG} {spec}: cannot answer questions; name a model folder, openai:MODEL@URL or file.py:function"
-        )
+        raise ValueError(f"{FLAG} {spec}: cannot answer questions; name {FORMS}")
+    try:
+        return RunJudge(spec, _open_replies(settings, recipe))
+    except ValueError as error:
+        text = one_line(error)
+        raise ValueError(text if text.startswith(FLAG) else f"{FLAG} {spec}: {text}") from None
+
+
+def _open_replies(settings: Settings, recipe: Recipe) -> Replies:
+    spec = settings.judge
+    if is_function_spec(spec):
+        return ClientReplies(FunctionClient(spec, DEADLINE_S, flag=FLAG))
     flags = Parser()
     add_policy_flags(flags)
     words = [f"--policy={spec}", f"--seed={settings.seed}", f"--concurrency={CONCURRENCY}", f"--patience={DEADLINE_S}"]
     args = opponent_flags(flags.parse_args([*words, "--no-cache"]), spec)
     args.device = settings.device
-    if is_function_spec(spec):
-        return RunJudge(spec, ClientReplies(FunctionClient(spec, DEADLINE_S, flag=FLAG)))
     if spec.startswith("openai:"):
         client, _ = open_endpoint_client(args, flag=FLAG)
-        return RunJudge(spec, ClientReplies(client, client))
-    context = 2 * (settings.max_tokens or 0) + REPLY_ROOM
-    return RunJudge(spec, ModelReplies(open_local_model(args, flag=FLAG, context=context)))
+        return ClientReplies(client, client)
+    context = 2 * (settings.max_tokens or 0) + QUESTION_TOKENS + max_reply_tokens(recipe)
+    return ModelReplies(open_local_model(args, names=None, flag=FLAG, context=context))

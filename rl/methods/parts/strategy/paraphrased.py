@@ -12,7 +12,7 @@ import numpy as np
 from envs.types import Message, Messages
 from rl.cli import one_line
 from rl.methods.estimators import similarity
-from rl.methods.options import Count, NonNegative, PartError
+from rl.methods.options import Count, FilePath, NonNegative, PartError
 from rl.methods.parts.strategy.expert import Step, WrappingRunner
 from rl.methods.parts.strategy.independent import independent, play_members
 from rl.methods.votes import final_reply
@@ -32,7 +32,7 @@ WORDINGS = (
 
 
 async def paraphrased(
-    runner: Runner, ticket: Ticket, *, wordings: Count = 2, accuracy: NonNegative = 1.0, file: str = ""
+    runner: Runner, ticket: Ticket, *, wordings: Count = 2, accuracy: NonNegative = 1.0, file: FilePath = ""
 ) -> list[Group]:
     """PS-GRPO (2025): a group for each of several `wordings` of a task, whose members earn by agreeing with the others.
 

@@ -18,9 +18,10 @@ from rl.methods.parts.verdict.questions import (
     dialogue,
     note,
     opening,
-    own,
     right_answer,
     steps,
+    with_replies,
+    without_control_tokens,
 )
 from rl.records import Group, Trajectory
 
@@ -43,11 +44,11 @@ async def first_error(
     `judge/flawed` is 1 at the reply that has the wrong step, 0 at the last reply where all are right. Where the judge
     gives no such number, the metric `judge/unread` is 1 and the episode counts as `unread` says, as sound in the paper.
     One that is too long for the judge counts as flawed, since the policy decides on the length of its replies, and
-    `judge/too_long` is 1.
-    `max_tokens` is the most tokens of the judge's reply. `style="short"` asks in the short style of
-    `math/FirstError-v0`, for a judge that was trained there as the bundled model is.
+    `judge/too_long` is 1. `max_tokens` is the most tokens of the judge's reply. `style="short"` asks in the short
+    style of `math/FirstError-v0`, for a judge that was trained there as the bundled model is; a reply that holds
+    `; 2: ` adds a step there.
     """
-    successes = [trajectory for trajectory in own(group.trajectories) if trajectory.success]
+    successes = [trajectory for trajectory in with_replies(group.trajectories) if trajectory.success]
     await asyncio.gather(*(_judge(judge, trajectory, max_tokens, style, unread) for trajectory in successes))
 
 
@@ -68,7 +69,8 @@ async def _judge(judge: Judge, trajectory: Trajectory, max_tokens: int, style: s
 def question(trajectory: Trajectory, style: str = "full") -> Messages:
     """Return what the judge is asked about an episode."""
     if style == "short":
-        return (user("; ".join(f"{number}: {step}" for number, step in enumerate(steps(trajectory)))),)
+        solution = "; ".join(f"{number}: {step}" for number, step in enumerate(steps(trajectory)))
+        return (user(without_control_tokens(solution)),)
     right = right_answer(trajectory)
     return (
         user(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
+from math import isfinite
+from numbers import Real
 from typing import Any, Protocol
 
 from envs.types import Message, Messages, final_text, text
-from rl.records import Trajectory
+from rl.records import Group, Trajectory, Turn
 
 FLAWED, RATING = "judge/flawed", "judge/rating"  # metrics of turns
 UNREAD, TOO_LONG = "judge/unread", "judge/too_long"  # why there is no verdict
-_CONTROL = re.compile(r"<(?=[^\s\d=<])|\[(?=/?[A-Z_]{3,}\])")
+_CONTROL = re.compile(r"<(?=[^\s\d=<]|0x)|\[(?=[A-Za-z|/])|\](?=~)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 
 
@@ -34,7 +36,7 @@ class Judge(Protocol):
 
 def opening(trajectory: Trajectory) -> str:
     """Return the texts of the messages before the first reply: what the policy was asked to do."""
-    return "\n\n".join(map(text, trajectory.turns[0].observation)) if trajectory.turns else ""
+    return next(_heard(trajectory), ("", None))[0]
 
 
 def right_answer(trajectory: Trajectory) -> str:
@@ -59,9 +61,19 @@ def steps(trajectory: Trajectory) -> list[str]:
 def dialogue(trajectory: Trajectory) -> list[Mapping[str, Any]]:
     """Return the numbered steps of an episode and, between those of several replies, what the environment answered."""
     lines: list[Mapping[str, Any]] = [{"step": number, "text": each} for number, each in enumerate(steps(trajectory))]
-    answers = [{"environment": "\n\n".join(map(text, turn.observation))} for turn in trajectory.replies[1:]]
+    answers = [{"environment": heard} for heard, _ in list(_heard(trajectory))[1:]]
     pairs = zip_longest(lines, answers)
     return [line for pair in pairs for line in pair if line is not None]
+
+
+def _heard(trajectory: Trajectory) -> Iterator[tuple[str, Turn]]:
+    """Yield each reply with what the environment said before it, also before internal replies in between."""
+    texts: list[str] = []
+    for turn in trajectory.turns:
+        texts += map(text, turn.observation)
+        if not turn.internal:
+            yield "\n\n".join(texts), turn
+            texts = []
 
 
 def as_data(value: Any) -> str:
@@ -72,19 +84,36 @@ def as_data(value: Any) -> str:
     """
     if isinstance(value, list):
         return "[\n" + ",\n".join(map(as_data, value)) + "\n]"
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return without_control_tokens(json.dumps(value, ensure_ascii=False))
+
+
+def without_control_tokens(data: str) -> str:
+    """Return a text whose characters that may begin a control token are escaped as in JSON, without lone surrogates."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", data.encode("utf-8", "replace").decode())
 
 
 def note(trajectory: Trajectory, numbers: Mapping[str, float], *, turn: int = -1) -> None:
-    """Record numbers of a verdict with a reply of an episode, by default the last one."""
+    """Record numbers of a verdict with a reply of an episode, by default the last one.
+
+    Of several verdicts on one reply, `judge/unread` and `judge/too_long` are the largest.
+    """
     reply = trajectory.replies[turn]
-    reply.metrics = {**reply.metrics, **numbers}
+    largest = {name: max(numbers[name], reply.metrics.get(name, 0.0)) for name in (UNREAD, TOO_LONG) if name in numbers}
+    reply.metrics = {**reply.metrics, **numbers, **largest}
 
 
-def own(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
-    """Return the trajectories that can be judged: those with replies, played for this group and not replayed in it."""
-    return [one for one in trajectories if one.replies and not one.replayed]
+def wrong_verdict(group: Group) -> str:
+    """Say which metric of a judge in a group is no finite number; "" if all are."""
+    for turn in (turn for trajectory in group.trajectories for turn in trajectory.turns):
+        for name, value in turn.metrics.items():
+            if name.startswith("judge/") and not (isinstance(value, Real) and isfinite(value)):
+                return f"wrote {name} = {value!r:.40}"
+    return ""
+
+
+def with_replies(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Return the trajectories that can be judged, those that a strategy has added from earlier groups among them."""
+    return [one for one in trajectories if one.replies]
 
 
 def _reply_text(reply: Message | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envs.grading.integer import last_boxed_integer
 from envs.types import Messages, user
-from rl.methods.options import Count, PartError
+from rl.methods.options import Count, FilePath, PartError
 from rl.methods.parts.verdict.questions import (
     RATING,
     TOO_LONG,
@@ -19,8 +19,8 @@ from rl.methods.parts.verdict.questions import (
     dialogue,
     note,
     opening,
-    own,
     right_answer,
+    with_replies,
 )
 from rl.records import Group, Trajectory
 
@@ -29,7 +29,7 @@ MAX_RUBRIC = 100_000  # characters
 
 
 async def rating(
-    judge: Judge, group: Group, *, rubric: str = "", top: Count = 10, max_tokens: Count = 4096, answer: bool = True
+    judge: Judge, group: Group, *, rubric: FilePath = "", top: Count = 10, max_tokens: Count = 4096, answer: bool = True
 ) -> None:
     """Ask how well each episode meets a rubric, the text of the file `rubric` (default: a sentence on helpfulness).
 
@@ -42,7 +42,7 @@ async def rating(
     Raises `PartError` for a rubric that cannot be read.
     """
     text = rubric_text(rubric)
-    episodes = own(group.trajectories)
+    episodes = with_replies(group.trajectories)
     await asyncio.gather(*(_rate(judge, episode, text, top, max_tokens, answer) for episode in episodes))
 
 

@@ -16,10 +16,13 @@ from rl.evaluate.clients.client import StopEvaluation
 from rl.methods.options import PartError
 from rl.methods.parts.verdict.questions import TooLong
 from rl.methods.recipe import Recipe, load, parse
+from rl.methods.recipe import words as words_of
 from rl.policy.engine import CutOff
 from rl.settings import Settings
+from rl.train.credit.advice import Advice
 from rl.train.seats import judge as judges
-from rl.train.seats.judge import Replies, RunJudge, open_judge
+from rl.train.seats.judge import RunJudge, max_reply_tokens, open_judge
+from rl.train.seats.replies import Replies
 from tests.support.chat_server import Answer, completion
 from tests.support.fake_endpoint import ScriptedServer, with_server
 from tests.support.runs import assert_same_run, flags, metrics, rollouts, small_model, train, train_run, training_error
@@ -27,6 +30,8 @@ from tests.support.runs import assert_same_run, flags, metrics, rollouts, small_
 QUESTION = (user("1: 2+3=5"),)
 JUDGE = """
 import hashlib
+import os
+import time
 
 def strict(messages, tools, seed):
     digest = hashlib.sha256(messages[-1]["content"].encode()).digest()
@@ -36,6 +41,21 @@ def strict(messages, tools, seed):
 
 def broken(messages, tools, seed):
     raise OSError("the judge is ill")
+
+def leaving(messages, tools, seed):
+    raise SystemExit(3)
+
+def tired(messages, tools, seed):
+    path = __file__ + ".count"
+    count = len(open(path).read()) if os.path.exists(path) else 0
+    open(path, "a").write(".")
+    if count == 3:
+        raise OSError("the judge is tired")
+    return strict(messages, tools, seed)
+
+def slow(messages, tools, seed):
+    time.sleep(0.3)
+    return "\\\\boxed{5}"
 """
 VERDICT = load("fapo").but(**parse({"verdict": "first_error"}))
 
@@ -96,19 +116,25 @@ def test_successes_are_judged_and_what_the_judge_says_is_learned_from(file: Path
 
 
 def test_the_same_question_is_asked_once(file: Path, tmp_path: Path) -> None:
-    train_run(*words(file, updates=4), out=tmp_path / "run")
-    questions = asked(file)
-    assert len(questions) == len(set(questions)) > 4
+    out = train_run(
+        *words(file, verdict="rating", shape="rated", temperature=0.01, groups=4, updates=3), out=tmp_path / "run"
+    )
+    questions, played = asked(file), sum(logged["episodes/played"] for logged in metrics(out))
+    assert len(questions) == len(set(questions)) < played == 48
+    assert all(logged["judge/asked"] == 1.0 for logged in metrics(out))
 
 
-@pytest.mark.parametrize("settings", [{}, {"lag": 2, "turn_tokens": 12}, {"lag": 2, "journal": ""}], ids=str)
-def test_a_resumed_run_goes_on_bit_for_bit(settings: dict[str, Any], file: Path, tmp_path: Path) -> None:
-    more = ["--journal"] if settings.pop("journal", None) is not None else []
-    whole = train_run(*words(file, updates=4, save_every=1, **settings), *more, out=tmp_path / "whole")
-    half = train_run(*words(file, updates=2, save_every=1, **settings), *more, out=tmp_path / "half")
+@pytest.mark.parametrize("more", [(), ("--lag", "2"), ("--lag", "2", "--journal")], ids=str)
+def test_a_resumed_run_samples_and_learns_the_same(more: tuple[str, ...], file: Path, tmp_path: Path) -> None:
+    settings = {"updates": 4, "save_every": 1, "turn_tokens": 12}
+    whole = train_run(*words(file, **settings), *more, out=tmp_path / "whole")
+    half = train_run(*words(file, **{**settings, "updates": 2}), *more, out=tmp_path / "half")
     result = train("--resume", "--out", str(half), "--updates", "4")
     assert result.code == 0, result.err
-    assert_same_run(half, whole)
+    if not more:
+        assert_same_run(half, whole)
+    for update in range(1, 5):  # with a lag, what is sampled together depends on how fast the judge is
+        assert rewards(half, update) == rewards(whole, update)
 
 
 def test_a_model_in_this_process_judges(tmp_path: Path) -> None:
@@ -153,6 +179,68 @@ def test_a_function_that_fails_ends_the_run_which_can_be_resumed_with_another_ju
     assert message.endswith(f"(the run in {out} can be resumed)")
     assert train("--resume", "--out", str(out), "--judge", f"{file}:strict").code == 0
     assert len(metrics(out)) == 2
+
+
+@pytest.mark.parametrize("more", [(), ("--journal",), ("--lag", "2")], ids=str)
+def test_a_run_whose_judge_was_away_for_a_while_ends_as_if_it_had_not_been(
+    more: Any, file: Path, tmp_path: Path
+) -> None:
+    settings = {"verdict": "rating", "shape": "rated", "updates": 3, "turn_tokens": 12}
+    whole = train_run(*words(file, **settings), *more, out=tmp_path / "whole")
+    half = tmp_path / "half"
+    message = training_error(*words(file, **settings, judge=f"{file}:tired"), *more, "--out", half)
+    assert "OSError: the judge is tired" in message and "can be resumed" in message
+    assert train("--resume", "--out", str(half), "--judge", f"{file}:strict").code == 0
+    for update in (1, 2, 3):
+        assert rewards(half, update) == rewards(whole, update)
+
+
+def rewards(out: Path, update: int) -> list[Any]:
+    return [(line["shaped_reward"], line["turns"][-1]["ids"]) for line in rollouts(out, update)]
+
+
+def test_a_function_that_leaves_ends_the_run_in_a_line(file: Path, tmp_path: Path) -> None:
+    message = training_error(
+        *words(file, verdict="rating", shape="rated", judge=f"{file}:leaving"), "--out", tmp_path / "run"
+    )
+    assert "SystemExit: 3" in message and "can be resumed" in message
+
+
+def test_episodes_go_on_while_a_function_thinks(file: Path) -> None:
+    async def work(judge: RunJudge) -> int:
+        asking = asyncio.ensure_future(judge.ask(QUESTION, max_tokens=8))
+        ticks = 0
+        while not asking.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        assert await asking == "\\boxed{5}"
+        return ticks
+
+    judge = open_judge(Settings(env="x", judge=f"{file}:slow", max_tokens=64), VERDICT)
+    assert asyncio.run(judge.during(work(judge))) > 5
+
+
+@pytest.mark.parametrize("name", ["replay:when=unsolved", "replay_groups"])
+def test_what_is_replayed_is_judged(name: str, file: Path, tmp_path: Path) -> None:
+    settings = {"strategy": name, "verdict": "rating", "shape": "rated", "updates": 3, "groups": 4}
+    out = train_run(*words(file, **settings, algo="grpo"), out=tmp_path / "run")
+    lines = [line for update in (1, 2, 3) for line in rollouts(out, update)]
+    assert all(
+        "judge/rating" in line["turns"][-1]["metrics"] or line["turns"][-1]["metrics"]["judge/unread"] for line in lines
+    )
+
+
+def test_two_seats_are_judged(file: Path, tmp_path: Path) -> None:
+    settings = {
+        "env_arg": "style=short",
+        "verdict": "rating",
+        "shape": "rated",
+        "algo": "grpo",
+        "judge": f"{file}:strict",
+    }
+    out = train_run(*flags("multi/IteratedDilemma-v0", **settings, updates=1), out=tmp_path / "run")
+    assert metrics(out)[0]["judge/asked"] == 1.0
+    assert {line["agent"] for line in rollouts(out, 1)} == {"player_0", "player_1"}
 
 
 def ask(judge: RunJudge, *times: Any) -> list[Any]:
@@ -245,7 +333,7 @@ def served(server: ScriptedServer, *, path: str = "/v1", checks: bool = True) ->
         judge = open_judge(settings, VERDICT)
         try:
             if checks:
-                await asyncio.to_thread(judge.check)
+                await asyncio.to_thread(judge.check, 64)
             return await judge.during(judge.ask(QUESTION, max_tokens=8))
         except (Exception, StopEvaluation) as error:
             return error
@@ -254,10 +342,12 @@ def served(server: ScriptedServer, *, path: str = "/v1", checks: bool = True) ->
 
 
 def test_a_server_judges_greedily_without_a_word_of_the_task_but_the_question() -> None:
-    server = ScriptedServer(Answer(body=completion("yes")), Answer(body=completion("<think>5?</think>\n\\boxed{-1}")))
+    server = ScriptedServer(
+        *2 * [Answer(body=completion("yes"))], Answer(body=completion("<think>5?</think>\n\\boxed{-1}"))
+    )
     assert served(server) == "\\boxed{-1}"
-    probe, question = (body for _, _, body in server.requests)
-    assert probe["max_tokens"] == 16
+    probe, longer, question = (body for _, _, body in server.requests)
+    assert (probe["max_tokens"], longer["max_tokens"]) == (16, 64)
     assert question["messages"] == [dict(QUESTION[0])]
     assert (question["model"], question["temperature"], question["max_tokens"]) == ("qwen3-8b", 0.0, 8)
     assert "tools" not in question
@@ -280,10 +370,10 @@ def test_a_server_that_refuses_is_named_before_the_run(answer: Answer, message: 
 
 
 def test_a_server_that_is_away_is_given_up_after_a_moment_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "PROBE_S", 0.2)
+    monkeypatch.setattr("rl.train.seats.replies.PROBE_S", 0.2)
     judge = open_judge(Settings(env="x", judge="openai:m@http://127.0.0.1:1/v1", max_tokens=64), VERDICT)
     with pytest.raises(UserError, match=r"^--judge openai:m@http://127.0.0.1:1/v1: .*refused; no answer for \d s$"):
-        judge.check()
+        judge.check(64)
 
 
 @pytest.mark.parametrize("status", [400, 500])
@@ -300,7 +390,7 @@ def test_a_question_that_the_server_refuses_while_it_answers_others_has_no_reply
 
     async def use(url: str) -> list[Any]:
         judge = open_judge(Settings(env="x", judge=f"openai:m@{url}", max_tokens=64), VERDICT)
-        await asyncio.to_thread(judge.check)
+        await asyncio.to_thread(judge.check, 64)
 
         async def work() -> list[Any]:
             bad = asyncio.ensure_future(judge.ask(QUESTION, max_tokens=8))
@@ -317,7 +407,88 @@ def test_a_question_that_the_server_refuses_while_it_answers_others_has_no_reply
 
 def test_a_question_that_is_too_long_for_the_server_is_the_policys_fault() -> None:
     long = Answer(400, {"error": {"message": "maximum context length is 8", "code": "context_length_exceeded"}})
-    assert isinstance(served(ScriptedServer(Answer(body=completion("yes")), long)), TooLong)
+    yes = Answer(body=completion("yes"))
+    assert isinstance(served(ScriptedServer(yes, yes, long)), TooLong)
+    error = served(ScriptedServer(yes, long))
+    assert isinstance(error, UserError)
+    assert str(error).endswith("its context has no room for a reply of 64 tokens; lower max_tokens= of --verdict")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The input (9000 tokens) is longer than the maximum model length of 8192",
+        "the request exceeds the available context size",
+        "Input length 9000 exceeds the maximum allowed length 8192",
+        "please lower max_model_len",
+    ],
+)
+def test_servers_say_in_many_ways_that_a_question_is_too_long(text: str) -> None:
+    yes = Answer(body=completion("yes"))
+    assert isinstance(served(ScriptedServer(yes, yes, Answer(400, {"error": text}))), TooLong)
+    assert isinstance(served(ScriptedServer(yes, yes, Answer(413, {"error": "no"}))), TooLong)
+
+
+def test_a_reply_that_is_cut_because_the_question_left_no_room_is_too_long() -> None:
+    yes, cut = Answer(body=completion("yes")), completion("...")
+    cut["choices"][0]["finish_reason"] = "length"
+    assert isinstance(served(ScriptedServer(yes, yes, Answer(body=cut))), TooLong)  # 3 of 8 tokens
+
+
+def test_a_question_that_alone_brings_the_server_down_has_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rl.evaluate.clients.connection.MIN_BACKOFF_S", 0.01)
+    monkeypatch.setattr(judges, "DEADLINE_S", 0.5)
+
+    class Server(ScriptedServer):
+        async def __call__(self, path: str, headers: dict[str, str], body: bytes) -> Answer:
+            if b"2+3" in body:
+                return Answer(500, {"error": "I crash on this"})
+            return await super().__call__(path, headers, body)
+
+    assert served(Server()) == ""
+
+
+def test_a_server_that_hangs_is_given_up_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "PROBE_S", 0.1)
+    monkeypatch.setattr(judges, "PROBE_FULL_S", 0.1)
+
+    class Server(ScriptedServer):
+        async def __call__(self, path: str, headers: dict[str, str], body: bytes) -> Answer:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    error = served(Server())
+    assert isinstance(error, UserError) and "no answer within 0.1 s" in str(error)
+
+
+def test_a_run_asks_its_judge_before_it_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("rl.train.seats.replies.PROBE_S", 0.1)
+    own = {"algo": "fapo", "verdict": "first_error", "judge": "openai:m@http://127.0.0.1:1/v1", "updates": 1}
+    assert "no answer for" in training_error(*flags("Low", **own), "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_advice_names_a_judge_whose_verdicts_are_missing() -> None:
+    advice = Advice(8, compares_states=True)
+    lines = [advice.add({"update": n, "judge/unread": 0.5, "judge/too_long": n / 20}) for n in range(1, 21)]
+    assert lines[:-1] == [""] * 19
+    assert lines[-1] == (
+        "50% of the judge's replies state no verdict: it may need a larger max_tokens=; "
+        "52% of the episodes are too long for the judge: give it a longer context"
+    )
+
+
+def test_a_rubric_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "style.md").write_text("Be brief.")
+    monkeypatch.chdir(tmp_path)
+    recipe = load("grpo").but(**parse({"verdict": "rating:rubric=style.md"}))
+    assert words_of(recipe)["verdict"] == [f"rating:rubric={tmp_path}/style.md"]
+    assert (
+        max_reply_tokens(recipe)
+        == 4096
+        > max_reply_tokens(VERDICT.but(**parse({"verdict": "rating:max_tokens=9"})))
+        == 9
+    )
 
 
 def test_a_model_without_room_for_the_question_says_so() -> None:
@@ -327,18 +498,19 @@ def test_a_model_without_room_for_the_question_says_so() -> None:
     room = judge._source.engine.context  # type: ignore[union-attr]
 
     async def work() -> list[Any]:
-        long = judge.ask((user("x" * room),), max_tokens=8)
-        short = judge.ask((user("x"),), max_tokens=8)
-        return await asyncio.gather(long, short, return_exceptions=True)
+        texts = "x" * room, "x" * (room - 60), "x"  # the second leaves room for a part of a reply
+        asking = (judge.ask((user(text),), max_tokens=10 * room) for text in texts)
+        return await asyncio.gather(*asking, return_exceptions=True)
 
-    long, short = asyncio.run(judge.during(work()))
+    long, cut, short = asyncio.run(judge.during(work()))
     judge.close()
     assert isinstance(long, TooLong) and isinstance(short, str)
+    assert isinstance(cut, TooLong) or "x" not in str(cut)
 
 
 def test_a_recipe_without_verdicts_has_no_judge() -> None:
     judge = open_judge(Settings(env="x"), Recipe())
-    judge.check()
+    judge.check(64)
     assert (judge.bytes, judge.description()) == (0, "")
     assert json.loads(json.dumps(asyncio.run(judge.during(asyncio.sleep(0, "done"))))) == "done"
     judge.close()

@@ -1,0 +1,19 @@
+"""Why a request to an endpoint has no answer."""
+
+from __future__ import annotations
+
+
+class Unreachable(ConnectionError):
+    """A request was not answered within `patience_s`: the endpoint failed, not the model."""
+
+
+class FailedAlone(Unreachable):
+    """This request fails again and again while others are answered."""
+
+
+class TimedOut(FailedAlone):
+    """This request takes too long again and again while others are answered, so a retry is not worth its time."""
+
+
+class Refused(ValueError):
+    """The server rejects the content of this request, so a retry cannot succeed."""
