@@ -90,8 +90,8 @@ def _open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     has_engine = args.policy not in (*SCRIPTS, "human") and not args.policy.startswith(("openai:", "replay:"))
     if args.engines > 1 and (not has_engine or is_function_spec(args.policy)):
         raise ValueError(f"--engines {args.engines}: --policy {args.policy} has no engine here; leave it out")
-    if args.policy in SCRIPTS:
-        return _open_script(args, make_env)
+    if script := SCRIPTS.get(args.policy):
+        return PolicyHandle(lambda tickets, on_group: evaluate_script(make_env, script, tickets, on_group=on_group))
     if args.policy == "human":
         return _open_human(args, make_env)
     if is_function_spec(args.policy):
@@ -100,13 +100,6 @@ def _open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         if args.policy.startswith(prefix):
             return open_spec(args, make_env)
     return _open_model(args, make_env)
-
-
-def _open_script(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
-    def play(tickets: Sequence[Ticket], on_group: OnGroup) -> Coroutine[Any, Any, list[Group]]:
-        return evaluate_script(make_env, SCRIPTS[args.policy], tickets, on_group=on_group)
-
-    return PolicyHandle(play)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +135,18 @@ def check_model(name: str, *, names: Sequence[str] | None = (), flag: str = "--p
 
 
 def open_local_model(
-    args: argparse.Namespace, *, names: Sequence[str] | None = (), flag: str = "--policy", context: int = MAX_TOKENS
+    args: argparse.Namespace,
+    *,
+    names: Sequence[str] | None = (),
+    flag: str = "--policy",
+    context: int = MAX_TOKENS,
+    slots: int = 256,
 ) -> LocalModel:
     """Load the model that `args.policy` names and start a sampling engine on it; the caller closes the engine.
 
     `names` are further names that a user may have meant, and `flag` is where the name comes from, for errors. `context`
-    is the most tokens of an episode where no flag says so, bounded by the model's. Raises `ValueError` for an unknown
-    name or a model that does not work.
+    is the most tokens of an episode where no flag says so, bounded by the model's; `slots` are sampled at a time.
+    Raises `ValueError` for an unknown name or a model that does not work.
     """
     check_engines(args.engine, args.engine_devices, args.engines)
     check_model(args.policy, names=names, flag=flag)
@@ -161,7 +159,7 @@ def open_local_model(
     context = args.max_tokens or min(context, max_sequence_length(model))
     devices = args.engine_devices
     engine = open_engine(
-        args.engine, model, context=context, devices=devices, engines=args.engines, cluster=args.cluster
+        args.engine, model, slots=slots, context=context, devices=devices, engines=args.engines, cluster=args.cluster
     )
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)

@@ -39,6 +39,7 @@ DEADLINE_S = 600.0  # of one reply
 PROBE_FULL_S = 3.0  # in which a server refuses a question for which it has no room
 MAX_KEPT = 4096  # questions whose replies are kept, for those that are asked again
 QUESTION_TOKENS = 1024  # of the context of a model in this process, beyond twice the longest episode and its reply
+SLOTS = 32  # questions that a model in this process replies to at the same time
 CONCURRENCY = 64  # requests to an endpoint that are open at the same time
 FORMS = "a model folder, openai:MODEL@URL or file.py:function"
 PROBE = (user("Reply with the word yes."),)
@@ -205,4 +206,4 @@ def _open_replies(settings: Settings, recipe: Recipe) -> Replies:
         client, _ = open_endpoint_client(args, flag=FLAG)
         return ClientReplies(client, client)
     context = 2 * (settings.max_tokens or 0) + QUESTION_TOKENS + max_reply_tokens(recipe)
-    return ModelReplies(open_local_model(args, names=None, flag=FLAG, context=context))
+    return ModelReplies(open_local_model(args, names=None, flag=FLAG, context=context, slots=SLOTS))
