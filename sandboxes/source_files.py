@@ -9,6 +9,7 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -102,9 +103,10 @@ def user_code_line(error: BaseException) -> str:
     """
     link: BaseException | None = error
     while link is not None:
-        for frame in reversed(traceback.extract_tb(link.__traceback__, limit=-MAX_FRAMES)):
-            if frame.lineno and _is_of_user(frame.filename):
-                return f"{frame.filename}, line {frame.lineno}"
+        # `extract_tb` would compute columns of every frame and look for changes of every file.
+        for frame, line in reversed(deque(traceback.walk_tb(link.__traceback__), maxlen=MAX_FRAMES)):
+            if line and _is_of_user(frame.f_code.co_filename):
+                return f"{frame.f_code.co_filename}, line {line}"
         link = link.__cause__
     return ""
 

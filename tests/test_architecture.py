@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,13 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), name(path))
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> tuple[str, ...]:
     """Every module that a file imports, wherever in the file."""
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -88,7 +94,7 @@ def test_imports_go_one_way(path: Path) -> None:
 def test_rooms_of_rl_import_in_one_direction(path: Path) -> None:
     parts = path.relative_to(ROOT).with_suffix("").parts
     if parts[1] == "__init__":
-        assert not list(imported(path))
+        assert not imported(path)
         return
     above = ROOMS[ROOMS.index(parts[1]) + 1 :]
     assert not [module for module in imported(path) if module.startswith("rl.") and module.split(".")[1] in above]

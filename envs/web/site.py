@@ -66,4 +66,4 @@ class Site(Protocol):
         """Answer a request; an unknown path with a page that says so and status 404. It never raises for bad input."""
 
     def state(self) -> Mapping[str, Any]:
-        """Return everything that the site knows, as values that JSON has, as copies: what a task is verified on."""
+        """Return everything that the site knows, as values that JSON has, which are not to be changed."""

@@ -49,9 +49,12 @@ def _plurality(sizes: tuple[int, ...], blank: int, k: int) -> dict[int, float]:
     size. Each vote is drawn independently with probability k/n, and the result is conditioned on k draws: the subsets
     stay uniform, and all factors are binomial probabilities, which do not overflow for any number of votes.
     """
-    from scipy import stats  # takes half a second, which --help need not wait for
-
     n = sum(sizes) + blank
+    if k == n:  # one subset
+        most = max(sizes, default=0)
+        return {size: 1 / sizes.count(most) if size == most else 0.0 for size in sizes}
+    from scipy import stats  # takes half a second, which --help and single samples need not wait for
+
     pmf = {size: stats.binom.pmf(np.arange(size + 1), size, k / n) for size in {*sizes, blank}}
     probability = dict.fromkeys(sizes, 0.0)
     for size in probability:

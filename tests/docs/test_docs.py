@@ -25,6 +25,7 @@ from rl.policy import tiny
 from rl.policy.images import tiny as tiny_vision
 from rl.policy.pretrained import save_pretrained
 from rl.train import __main__ as train
+from tests.support.forked_host import forked_processes
 from tests.support.paths import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -208,7 +209,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     assert train.main([*roles, "--out", str(home / "roles")]) == 0
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
     brief += ["--engines", "2", "--mode", "partial", "--strategy", "redundant:mode=race"]
-    assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
+    with forked_processes():
+        assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
     return [home / "grpo", home / "ppo", home / "spec_rl", home / "pool", home / "roles", home / "brief"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -80,13 +79,10 @@ def test_a_function_written_in_one_episode_is_called_in_the_next(printed) -> Non
     assert shown.count("# reward 1, ") == 3 and shown.count("'reused': 1.0") == 2 and '"uses": 2' in shown
 
 
-def test_two_policies_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    script = str(ROOT / "examples" / "evaluate.py")
-    command = [sys.executable, script, "--episodes", "12", "--samples", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "pass@k" in done.stdout and "better" in done.stdout and "our hardest task: test/" in done.stdout
+def test_two_policies_are_compared(printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # of the evaluations, which are processes
+    shown = printed("evaluate", "--episodes 12 --samples 2")
+    assert "pass@k" in shown and "better" in shown and "our hardest task: test/" in shown
 
 
 def test_three_methods_are_trained(printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

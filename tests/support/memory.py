@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 
 def _storages(tensors: Iterable[Tensor]) -> dict[int, Any]:
@@ -30,23 +29,33 @@ def saved_bytes(compute: Callable[[], object], apart_from: Iterable[Tensor] = ()
     return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded_storages)
 
 
-class _StorageTracker(TorchDispatchMode):
-    """Tracks every storage that an operation creates until it is freed."""
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among what an operation takes or returns, and in lists and tuples of it."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
 
-    def __init__(self) -> None:
+
+class _StorageTracker(TorchDispatchMode):
+    """Tracks every storage that an operation creates; the peak of those alive is known with `has_peak` only."""
+
+    def __init__(self, *, has_peak: bool = False) -> None:
         super().__init__()
         self.alive: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.peak = 0
+        self.has_peak, self.peak = has_peak, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        inputs = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
-        self.alive = {key: entry for key, entry in self.alive.items() if not entry[0].expired()}
-        for tensor in tree_leaves(out):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in inputs:
-                storage = tensor.untyped_storage()
+        inputs = {tensor.untyped_storage()._cdata for tensor in _tensors((*args, *(kwargs or {}).values()))}
+        for tensor in _tensors((out,)):
+            storage = tensor.untyped_storage()
+            if storage._cdata not in inputs:
                 self.alive[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
-        self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
+        if self.has_peak:
+            self.alive = {key: entry for key, entry in self.alive.items() if not entry[0].expired()}
+            self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
         return out
 
 
@@ -61,6 +70,6 @@ def retained_bytes(compute: Callable[[], object]) -> int:
 
 def peak_bytes(compute: Callable[[], object]) -> int:
     """Return the most bytes alive at once of all that `compute` creates, gradients included."""
-    with _StorageTracker() as tracker:
+    with _StorageTracker(has_peak=True) as tracker:
         compute()
     return tracker.peak

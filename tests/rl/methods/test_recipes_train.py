@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from rl.methods.recipe import catalogue, load
+from rl.train.run_folder import RunFolder
 from tests.support.runs import assert_same_run, flags, metrics, rollouts, small_model, train, train_run, weights
 
 NAMES = [name for name, _ in catalogue()]
@@ -64,11 +67,23 @@ def test_a_recipe_trains_with_finite_numbers_and_moves_the_weights(name: str, tm
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in STATEFUL else pytest.mark.slow) for name in NAMES]
 )
-def test_a_recipe_learns_from_stale_samples_and_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
-    options = words(name, lag=2, save_every=2)
-    whole = train_run(*options, "--updates", "3", out=tmp_path / "whole")
-    parts = train_run(*options, "--updates", "2", out=tmp_path / "parts")
-    resumed = train("--resume", "--out", str(parts), "--updates", "3")
+def test_a_recipe_learns_from_stale_samples_and_resumes_bit_for_bit(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that is resumed is a copy of the whole one, made when a checkpoint was complete, as a kill leaves it."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    save_checkpoint = RunFolder.save_checkpoint
+
+    def save_and_copy(folder: RunFolder, update: int, *more: Any) -> None:
+        save_checkpoint(folder, update, *more)
+        if update == 2:
+            shutil.copytree(whole, parts, symlinks=True)
+
+    with monkeypatch.context() as changes:
+        changes.setattr(RunFolder, "save_checkpoint", save_and_copy)
+        train_run(*words(name, updates=3, lag=2, save_every=2), out=whole)
+    assert len(metrics(parts)) == 2
+    resumed = train("--resume", "--out", str(parts))
     assert resumed.code == 0, resumed.err
     assert_same_run(whole, parts)
     assert metrics(whole)[-1]["lag/max"] > 0

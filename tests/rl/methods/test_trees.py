@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 
 import pytest
@@ -165,7 +165,7 @@ class Fragile(Chat):
 
     def reply(self, action):
         if self.turns == 1 and "b" in action["content"]:
-            raise self.error
+            raise copy(self.error)  # the same one would gather the places of all that have raised it
         return super().reply(action)
 
 

@@ -19,6 +19,7 @@ from rl.policy.pool.pool import MAX_RESTARTS, EnginePool
 from rl.policy.pool.routing import Router
 from rl.policy.pretrained import load_pretrained
 from rl.records import Completion, SamplingParams
+from tests.support.forked_host import ForkedHost
 from tests.support.runs import small_model
 
 CONTEXT, SLOTS = 128, 16
@@ -27,7 +28,7 @@ WAIT_S = 60.0  # after which a test fails that would hang
 
 
 def open_pool(model: Any, count: int) -> EnginePool:
-    return EnginePool(model, EngineOptions("hf", SLOTS, CONTEXT, "", "", "cpu"), count)
+    return EnginePool(model, EngineOptions("hf", SLOTS, CONTEXT, "", "", "cpu"), count, host=ForkedHost())
 
 
 @pytest.fixture(scope="module")

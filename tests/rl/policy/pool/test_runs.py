@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from rl.evaluate.__main__ import main as evaluate
 from tests.rl.rollout.workers.test_runs import GAME, replies
+from tests.support.forked_host import forked_processes
 from tests.support.runs import Child, flags, metrics, train, train_run, training_error
 
 SERVER = "rl.policy.pool.server"
@@ -58,16 +60,15 @@ def _words(pid: int) -> str:
         return ""
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_run_with_engines_plays_what_a_run_without_plays(workers: int, tmp_path: Path) -> None:
+def test_a_run_with_engines_plays_what_a_run_without_plays(tmp_path: Path) -> None:
     words = flags("Talk", updates=2, eval_every=1)
     alone = train_run(*words, out=tmp_path / "alone")
-    apart = ("--engines", "2", "--workers", str(workers))
-    assert_alike(alone, train_run(*words, *apart, out=tmp_path / "apart"))
+    assert_alike(alone, train_run(*words, "--engines", "2", out=tmp_path / "apart"))
     assert engines_of(os.getpid()) == []
 
 
 CASES: dict[str, list[str]] = {
+    "environments in workers": flags("Talk", updates=2, eval_every=1),
     "adapters, with a cold start": flags("Low", updates=2, lora=2, cold_start=8),
     "several policies": flags(GAME, "--role", "each", updates=2),
     "another precision": flags("Talk", updates=2, engine_dtype="bfloat16"),
@@ -78,7 +79,9 @@ CASES: dict[str, list[str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_an_engine_can_do_several_can(name: str, tmp_path: Path) -> None:
     alone = train_run(*CASES[name], out=tmp_path / "alone")
-    apart = train_run(*CASES[name], "--engines", "2", out=tmp_path / "apart")
+    more = ("--workers", "2") if name == "environments in workers" else ()
+    with forked_processes():
+        apart = train_run(*CASES[name], "--engines", "2", *more, out=tmp_path / "apart")
     if name == "another precision":  # whose rounding may change a draw
         assert len(metrics(alone)) == len(metrics(apart))
     else:
@@ -90,16 +93,26 @@ def test_an_engine_that_is_much_slower_than_the_other_changes_no_token(tmp_path:
     """It stands still for nine tenths of the time."""
     words = flags("Talk", updates=3, groups=4, turn_tokens=12)
     alone = train_run(*words, out=tmp_path / "alone")
-    child = Child(*words, "--engines", "2", "--out", str(tmp_path / "apart"), log=tmp_path / "log")
-    assert child.wait_for("before training", 120), child.output()
-    slow, _ = engines_of(child.process.pid or 0)
-    while child.process.is_alive():
-        for number, seconds in ((signal.SIGSTOP, 0.09), (signal.SIGCONT, 0.01)):
-            with suppress(ProcessLookupError):
-                os.kill(slow, number)
-            time.sleep(seconds)
-    assert child.wait().code == 0, child.output()
-    assert_alike(alone, tmp_path / "apart")
+    is_over = threading.Event()
+
+    def slow_down(pids: list[int]) -> None:
+        while not is_over.is_set():
+            for number, seconds in ((signal.SIGSTOP, 0.09), (signal.SIGCONT, 0.01)):
+                with suppress(ProcessLookupError):
+                    for pid in pids[:1]:
+                        os.kill(pid, number)
+                time.sleep(seconds)
+
+    with forked_processes() as host:
+        other = threading.Thread(target=slow_down, args=(host.pids,))
+        other.start()
+        try:
+            apart = train_run(*words, "--engines", "2", out=tmp_path / "apart")
+        finally:
+            is_over.set()
+            other.join()
+    assert len(host.pids) == 2
+    assert_alike(alone, apart)
 
 
 @pytest.mark.slow
@@ -115,7 +128,8 @@ def test_a_run_that_is_killed_leaves_no_engine_and_goes_on_with_another_number(t
     child.wait()
     assert len(pids) == 2 and are_gone(pids)
     assert not home.exists()
-    again = train("--resume", "--out", str(out), "--engines", "3")
+    with forked_processes():
+        again = train("--resume", "--out", str(out), "--engines", "3")
     assert again.code == 0, again.err
     assert_resumed_alike(alone, out)
 
@@ -140,7 +154,8 @@ def test_engines_that_only_die_end_a_run_in_a_line_and_it_can_be_resumed(tmp_pat
     assert result.code == 2 and "3 restarts in a row gave no reply" in result.out and "can be resumed" in result.out
     assert "Traceback" not in result.out
     made = len(metrics(out))
-    again = train("--resume", "--out", str(out), "--engines", "1", "--updates", str(made + 1))
+    with forked_processes():
+        again = train("--resume", "--out", str(out), "--engines", "1", "--updates", str(made + 1))
     assert again.code == 0, again.err
 
 

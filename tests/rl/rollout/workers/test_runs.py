@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.forked_host import forked_processes
 from tests.support.runs import Child, flags, metrics, rollouts, train, train_run
 
 GAME = f"{Path(__file__).parents[3] / 'support' / 'seats.py'}:Lows"
@@ -59,7 +61,9 @@ def assert_alike(one: Path, other: Path) -> None:
 def test_a_run_with_workers_plays_what_a_run_without_plays(name: str, tmp_path: Path) -> None:
     words = RUNS[name]
     alone = train_run(*words, out=tmp_path / "alone")
-    assert_alike(alone, train_run(*words, "--workers", "2", out=tmp_path / "workers"))
+    with nullcontext() if name == "one agent" else forked_processes():
+        workers = train_run(*words, "--workers", "2", out=tmp_path / "workers")
+    assert_alike(alone, workers)
 
 
 def test_a_run_that_is_killed_goes_on_with_another_number_of_workers(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from tests.support.episodes import (
     play_member,
     without_times,
 )
+from tests.support.forked_host import ForkedHost
 from tests.support.mortal import BlockingMortal, Deadly, Fickle, Mortal, MortalGame, Stuck, Talker
 from tests.support.paths import ROOT
 
@@ -52,8 +53,8 @@ def shared_workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    """Two workers for one test."""
-    workers = Workers(2)
+    """Two workers for one test, forked from where everything is imported."""
+    workers = Workers(2, ForkedHost())
     yield workers
     workers.close()
 

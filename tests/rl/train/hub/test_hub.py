@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import yaml
 
+from rl.evaluate.__main__ import main as evaluate
 from rl.settings import Settings
 from rl.train.hub.model_card import model_card
 from tests.support import hub_server, runs
@@ -30,6 +32,21 @@ def command(hub: hub_server.HubServer, home: Path, *words: str, token: str = hub
     env = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home)}
     env = {**env, "HF_TOKEN": token, "HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0"}
     return subprocess.run([sys.executable, "-m", *words], cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture
+def here(hub, tmp_path, monkeypatch) -> None:
+    """Let the Hub of this process be the stand-in: what the library has read of the environment when imported."""
+    for name, value in {
+        "ENDPOINT": hub.address,
+        "HF_HUB_CACHE": str(tmp_path / "hub"),
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,
+    }.items():
+        monkeypatch.setattr(huggingface_hub.constants, name, value)
+    template = huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("/{repo_id}")
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.address + "".join(template[1:]))
+    monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +72,11 @@ def test_a_trained_model_is_uploaded_with_its_card_in_one_commit(hub, upload):
     assert str(home) not in card and str(ROOT) not in card
 
 
-def test_what_was_uploaded_can_be_evaluated_by_its_id(hub, upload, tmp_path):
+def test_what_was_uploaded_can_be_evaluated_by_its_id(hub, upload, here, tmp_path, capsys):
     words = ("--env", f"{runs.TASKS}:Low", "--policy", "ada/low", "--episodes", "4", "--json", str(tmp_path / "r.json"))
-    done = command(hub, tmp_path, "rl.evaluate", *words, "--turn-tokens", "6")
-    assert done.returncode == 0, done.stderr
+    evaluate([*words, "--turn-tokens", "6"])
     assert json.loads((tmp_path / "r.json").read_text())["policy"] == "ada/low"
+    assert list((tmp_path / "hub").rglob("model.safetensors"))
 
 
 def test_without_a_login_a_run_that_will_be_uploaded_does_not_begin(hub, tmp_path):
@@ -70,19 +87,19 @@ def test_without_a_login_a_run_that_will_be_uploaded_does_not_begin(hub, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-def test_after_a_failed_upload_the_finished_run_can_be_uploaded_again(hub, tmp_path):
+def test_after_a_failed_upload_the_finished_run_can_be_uploaded_again(hub, here, tmp_path):
     hub.refuse_commits = True
     words = runs.flags("Low", "--updates", "1", "--out", tmp_path / "run", "--push-to-hub", "ada/again")
     try:
-        done = command(hub, tmp_path, "rl.train", *words)
+        result = runs.train(*words)
     finally:
         hub.refuse_commits = False
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    last = done.stderr.strip().splitlines()[-1]
+    assert result.code == 2 and "Traceback" not in result.err
+    last = result.err.strip().splitlines()[-1]
     hint = last.rpartition("upload it with ")[2].split()
     assert hint[:1] == ["--resume"], last
-    done = command(hub, tmp_path, "rl.train", *hint)
-    assert done.returncode == 0, done.stderr
+    result = runs.train(*hint)
+    assert result.code == 0, result.err
     assert "model.safetensors" in hub.repositories["ada/again"]
 
 
