@@ -35,12 +35,17 @@ from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, tickets
 from rl.rollout.seating import seating_of
 from rl.style import default_style, with_style
 
+IN_BROWSER = "web/Widgets-v0 kind=press max_turns=3 engine=chromium"
 TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "multi/SolverVerifier-v0": ["--updates", "40"],
     "multi/Relay-v0": ["--updates", "40"],
     "multi/PlanPath-v0": ["--updates", "40"],
     "web/Widgets-v0 kind=press max_turns=3": ["--updates", "15"],
+    IN_BROWSER: [
+        *("--updates", "40", "--groups", "8", "--minibatches", "1", "--eval-episodes", "100"),
+        *("--lr", "1.5e-4", "--turn-tokens", "32", "--max-tokens", "512", "--dtype", "float32"),  # as bundled
+    ],
     "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
     "web/Widgets-v0 kind=login max_turns=5": ["--updates", "12"],
     "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
@@ -72,6 +77,9 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "code/Functions-v0": ["--updates", "100"],
     "tools/Clarify-v0": ["--updates", "40"],
 }
+# Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
+# browser, and the pages are the same without one.
+STARTS = {IN_BROWSER: "web/Widgets-v0 kind=press max_turns=3"}
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
     "math/Arithmetic-v0": ["--updates", "100"],
@@ -101,7 +109,8 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any
     kept = home / f"{out.name}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    lines, summary, wall_s, cpu_s = train(["--env", env, *arguments, *flags], seed, out, home / "cache")
+    begin = ["--model", str(started(task, seed, home)), "--env-arg", "style=short"] if task in STARTS else []
+    lines, summary, wall_s, cpu_s = train(["--env", env, *arguments, *flags, *begin], seed, out, home / "cache")
     curve = [round(line["reward/mean"], 4) for line in lines]
     print(
         f"{task} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {wall_s:.0f} s",
@@ -111,6 +120,15 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any
     found = {"seed": seed, "commit": commit(), **seconds, "reward": curve, **summary}
     kept.write_text(json.dumps(found))
     return found
+
+
+def started(task: str, seed: int, home: Path) -> Path:
+    """The model that a run of one of `STARTS` begins with, made if it is not there."""
+    env, arguments = with_arguments(STARTS[task])
+    out = home / f"{name_of(task)}-{seed}-start"
+    if not (out / "summary.json").exists():
+        train(["--env", env, *arguments, "--updates", "0", "--eval-episodes", "0"], seed, out, home / "cache")
+    return out / "checkpoints" / "latest" / "model"
 
 
 def scripted(env: str, flags: Sequence[str], name: str) -> float:

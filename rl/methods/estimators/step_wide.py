@@ -76,7 +76,7 @@ def balanced_bounds(
         else:
             gain = (adv * ratio.clamp(max=upper))[positive].sum()
             loss = (adv * ratio.clamp(min=lower))[negative].abs().sum()
-        return float(gain / (loss + 1e-8)) if loss > 0 else float("inf")
+        return float((gain / (loss + 1e-8)).detach()) if loss > 0 else float("inf")
 
     lower, upper = low[0], high[0]
     while balance(lower, upper) < target and lower < low[1] - 1e-9:
