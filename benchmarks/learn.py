@@ -43,7 +43,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/PlanPath-v0": ["--updates", "40"],
     "web/Widgets-v0 kind=press max_turns=3": ["--updates", "15"],
     IN_BROWSER: [
-        *("--updates", "40", "--groups", "8", "--minibatches", "1", "--eval-episodes", "100"),
+        *("--updates", "20", "--groups", "8", "--minibatches", "1", "--eval-episodes", "100"),
         *("--lr", "1.5e-4", "--turn-tokens", "32", "--max-tokens", "512", "--dtype", "float32"),  # as bundled
     ],
     "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
