@@ -78,9 +78,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "tools/Clarify-v0": ["--updates", "40"],
 }
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
-# browser, and the pages are the same without one. It ends early, because twenty updates of 64 episodes are a short run.
+# browser, and the pages are the same without one.
 STARTS = {IN_BROWSER: "web/Widgets-v0 kind=press max_turns=3"}
-START_FLAGS = ("--cold-start-until", "0.1", "--updates", "0", "--eval-episodes", "0")
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
     "math/Arithmetic-v0": ["--updates", "100"],
@@ -128,7 +127,7 @@ def started(task: str, seed: int, home: Path) -> Path:
     env, arguments = with_arguments(STARTS[task])
     out = home / f"{name_of(task)}-{seed}-start"
     if not (out / "summary.json").exists():
-        train(["--env", env, *arguments, *START_FLAGS], seed, out, home / "cache")
+        train(["--env", env, *arguments, "--updates", "0", "--eval-episodes", "0"], seed, out, home / "cache")
     return out / "checkpoints" / "latest" / "model"
 
 
