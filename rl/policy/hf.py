@@ -137,7 +137,7 @@ class HFPolicy(BatchingEngine):
             raise self.failure
         with torch.inference_mode():
             leaders, followers = self._schedule()
-            guesses = [len(r.guess(self.context)) for r in leaders]
+            guesses = [len(r.guess(self.context)) if r.draft else 0 for r in leaders]
             step = StepInput.pending(self.cache, len(leaders), 1 + np.array(guesses) if any(guesses) else None)
             logits = self.forward.logits(self.cache, step)
             new_tokens: list[NewToken] = []

@@ -69,8 +69,9 @@ class Request:
 
     def guess(self, context: int) -> tuple[int, ...]:
         """Return the tokens of the draft that the reply has room for, in sequences of at most `context` tokens."""
-        room = min(self.params.max_tokens, context - len(self.prompt))
-        return self.draft.ids[:room] if self.draft else ()
+        if self.draft is None:
+            return ()
+        return self.draft.ids[: min(self.params.max_tokens, context - len(self.prompt))]
 
     def tokens(self) -> tuple[int, ...]:
         """Return the prompt and the tokens sampled so far."""
