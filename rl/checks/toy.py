@@ -122,7 +122,7 @@ class ToyAgent:
 
 
 class ToyPolicy(Policy):
-    """Replies rightly in every other member of a group, and with a number of letters that the seed decides."""
+    """Backend rightly in every other member of a group, and with a number of letters that the seed decides."""
 
     version = 0
     verifies_drafts = True

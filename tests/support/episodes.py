@@ -64,7 +64,7 @@ class LetterAgent:
 
 
 class FixedPolicy(Policy):
-    """Replies with `reply(prompt)`, and records its requests and the sessions released."""
+    """Backend with `reply(prompt)`, and records its requests and the sessions released."""
 
     version = 0
 

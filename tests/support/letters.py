@@ -23,7 +23,7 @@ LENGTH = 9
 
 
 class Letters(Policy):
-    """Replies of nine letters, each drawn by its seed and position alone; records the likeliest ones if asked."""
+    """Backend of nine letters, each drawn by its seed and position alone; records the likeliest ones if asked."""
 
     version = 4
 

@@ -29,7 +29,7 @@ class Chat(Count):
 
 
 class RandomLetters(Policy):
-    """Replies with one to four letters drawn by the request's seed, after `slow(session, length)` rounds of the loop."""
+    """Backend with one to four letters drawn by the request's seed, after `slow(session, length)` rounds of the loop."""
 
     version = 0
 

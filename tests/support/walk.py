@@ -102,7 +102,7 @@ def ids_of(words: str | bytes) -> tuple[int, ...]:
 
 
 class Script(FixedPolicy):
-    """Replies with `replies[k]` in turn `k` of any session."""
+    """Backend with `replies[k]` in turn `k` of any session."""
 
     def __init__(self, *replies: str | bytes) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ TRUNCATIONS = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)
 
 @dataclass(slots=True)
 class ReplayClient:
-    """Replies with the stored replies of a task, whatever the environment answers.
+    """Backend with the stored replies of a task, whatever the environment answers.
 
     If a sample has no further reply although its episode goes on, the episode is truncated if it was truncated when it
     was stored. Otherwise it fails, because its continuation is unknown. `early_ends` counts the episodes that ended

@@ -66,8 +66,8 @@ def rated(group: Group, *, weight: float = 1.0, metric: str = RATING) -> list[fl
     reward per trajectory, in order, from `group.rewards`.
     """
     of_each = [[turn.metrics[metric] for turn in one.replies if metric in turn.metrics] for one in group.trajectories]
-    known = [values[-1] for values in of_each if values]
-    mean = sum(known) / len(known) if known else 0.0
+    last = [values[-1] for values in of_each if values]
+    mean = sum(last) / len(last) if last else 0.0
     ratings = [values[-1] if values else mean for values in of_each]
     return [reward + weight * rating for reward, rating in zip(group.rewards, ratings, strict=True)]
 

@@ -30,7 +30,7 @@ from rl.records import SamplingParams
 from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.memory.estimate import frozen_bytes
-from rl.train.seats.replies import PROBE_S, ClientReplies, ModelReplies, Replies
+from rl.train.seats.judge_backends import PROBE_S, Backend, ClientBackend, ModelBackend
 
 T = TypeVar("T")
 
@@ -52,50 +52,50 @@ class RunJudge:
     `MAX_KEPT` replies go back.
     """
 
-    def __init__(self, spec: str, replies: Replies | None = None) -> None:
+    def __init__(self, spec: str, backend: Backend | None = None) -> None:
         """Take the name of the judge and what replies for it; nobody is asked without that."""
-        self.spec, self._source = spec, replies
+        self.spec, self._backend = spec, backend
         self._replies: OrderedDict[str, asyncio.Task[str]] = OrderedDict()  # by the digest of the question
-        self._open: set[asyncio.Task[str]] = set()
+        self._pending: set[asyncio.Task[str]] = set()
 
     async def ask(self, messages: Messages, *, max_tokens: int) -> str:
         """See `Judge`. Raises `PartError` where the judge replies to nothing, such as a server that is gone."""
-        assert self._source, "a recipe with verdict parts has a judge"
+        assert self._backend, "a recipe with verdict parts has a judge"
         key = hashlib.sha256(json.dumps([messages, max_tokens], sort_keys=True).encode()).hexdigest()
         if (task := self._replies.get(key)) is None:
             while len(self._replies) >= MAX_KEPT:
                 self._replies.popitem(last=False)
-            task = self._replies[key] = asyncio.ensure_future(self._ask(self._source, messages, max_tokens, key))
-            self._open.add(task)
+            task = self._replies[key] = asyncio.ensure_future(self._ask(self._backend, messages, max_tokens, key))
+            self._pending.add(task)
             task.add_done_callback(lambda task: self._end(key, task))
         self._replies.move_to_end(key)
         return await asyncio.shield(task)  # others may wait for it, should this group be given up
 
-    async def _ask(self, source: Replies, messages: Messages, max_tokens: int, key: str) -> str:
+    async def _ask(self, backend: Backend, messages: Messages, max_tokens: int, key: str) -> str:
         params = SamplingParams(max_tokens, 0.0, seed=derive(0, key), deadline_s=DEADLINE_S)
         try:
             with WATCHDOG.waiting(f"a reply of {FLAG} {self.spec}", DEADLINE_S):
-                return await source.reply(messages, params)
+                return await backend.reply(messages, params)
         except CutOff:
             raise TooLong from None
         except TooLong:
             raise
         except Exception as error:
-            if _is_about_one_question(error) or await self._answers(source):
+            if _is_about_one_question(error) or await self._answers(backend):
                 return ""
             raise PartError(f"{FLAG} {self.spec}: {one_line(error)}") from error
 
-    async def _answers(self, source: Replies) -> bool:
+    async def _answers(self, backend: Backend) -> bool:
         """Whether a client answers another question than one that has failed again and again."""
         try:
             async with asyncio.timeout(PROBE_S):
-                return bool(source.client) and bool(await source.reply(PROBE, SamplingParams(16, 0.0)))
+                return bool(backend.client) and bool(await backend.reply(PROBE, SamplingParams(16, 0.0)))
         except Exception:
             return False
 
     def _end(self, key: str, task: asyncio.Task[str]) -> None:
         """Let a question that has no reply be asked again."""
-        self._open.discard(task)
+        self._pending.discard(task)
         if (task.cancelled() or task.exception() or not task.result()) and self._replies.get(key) is task:
             del self._replies[key]
 
@@ -104,12 +104,12 @@ class RunJudge:
 
         `max_tokens` is what questions leave room for. Raises `UserError`.
         """
-        source = self._source
-        if source is None or source.client is None:
+        backend = self._backend
+        if backend is None or backend.client is None:
             return
         try:
-            with source.impatient():
-                run_async(lambda: self.during(_probe(source, max_tokens)))
+            with backend.short_patience():
+                run_async(lambda: self.during(_probe(backend, max_tokens)))
         except TimeoutError:
             raise UserError(f"{FLAG} {self.spec}: no answer within {PROBE_S:g} s") from None
         except CutOff as error:
@@ -123,8 +123,8 @@ class RunJudge:
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` while the judge can be asked."""
         async with AsyncExitStack() as stack:
-            if self._source and self._source.client is not None:
-                await stack.enter_async_context(self._source.client)
+            if self._backend and self._backend.client is not None:
+                await stack.enter_async_context(self._backend.client)
             try:
                 return await work
             finally:
@@ -132,7 +132,7 @@ class RunJudge:
 
     async def _cancel(self) -> None:
         """End questions that nobody waits for any more."""
-        tasks = list(self._open)
+        tasks = list(self._pending)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -140,25 +140,25 @@ class RunJudge:
     @property
     def bytes(self) -> int:
         """Bytes of a model in this process, its cache included; 0 for another judge."""
-        engine = self._source.engine if self._source else None
+        engine = self._backend.engine if self._backend else None
         return frozen_bytes(engine.model, engine.context, engine.slots) if isinstance(engine, HFPolicy) else 0
 
     def description(self) -> str:
         """Return a line on who judges; "" for nobody."""
-        return f"{self.spec} judges episodes" if self._source else ""
+        return f"{self.spec} judges episodes" if self._backend else ""
 
     def close(self) -> None:
         """Free what the judge holds."""
-        if self._source and self._source.engine:
-            self._source.engine.close()
+        if self._backend and self._backend.engine:
+            self._backend.engine.close()
 
 
-async def _probe(source: Replies, max_tokens: int) -> None:
+async def _probe(backend: Backend, max_tokens: int) -> None:
     async with asyncio.timeout(PROBE_S + PROBE_FULL_S):
-        await source.reply(PROBE, SamplingParams(16, 0.0))
+        await backend.reply(PROBE, SamplingParams(16, 0.0))
     with suppress(TimeoutError):  # what is refused is refused at once, and the reply itself is not needed
         async with asyncio.timeout(PROBE_FULL_S):
-            await source.reply(PROBE, SamplingParams(max_tokens, 0.0))
+            await backend.reply(PROBE, SamplingParams(max_tokens, 0.0))
 
 
 def _is_about_one_question(error: Exception) -> bool:
@@ -187,16 +187,16 @@ def open_judge(settings: Settings, recipe: Recipe) -> RunJudge:
     if spec in (*SCRIPTS, "human") or spec.startswith("replay:"):
         raise ValueError(f"{FLAG} {spec}: cannot answer questions; name {FORMS}")
     try:
-        return RunJudge(spec, _open_replies(settings, recipe))
+        return RunJudge(spec, _open_backend(settings, recipe))
     except ValueError as error:
         text = one_line(error)
         raise ValueError(text if text.startswith(FLAG) else f"{FLAG} {spec}: {text}") from None
 
 
-def _open_replies(settings: Settings, recipe: Recipe) -> Replies:
+def _open_backend(settings: Settings, recipe: Recipe) -> Backend:
     spec = settings.judge
     if is_function_spec(spec):
-        return ClientReplies(FunctionClient(spec, DEADLINE_S, flag=FLAG))
+        return ClientBackend(FunctionClient(spec, DEADLINE_S, flag=FLAG))
     flags = Parser()
     add_policy_flags(flags)
     words = [f"--policy={spec}", f"--seed={settings.seed}", f"--concurrency={CONCURRENCY}", f"--patience={DEADLINE_S}"]
@@ -204,6 +204,6 @@ def _open_replies(settings: Settings, recipe: Recipe) -> Replies:
     args.device = settings.device
     if spec.startswith("openai:"):
         client, _ = open_endpoint_client(args, flag=FLAG)
-        return ClientReplies(client, client)
+        return ClientBackend(client, client)
     context = 2 * (settings.max_tokens or 0) + QUESTION_TOKENS + max_reply_tokens(recipe)
-    return ModelReplies(open_local_model(args, names=None, flag=FLAG, context=context, slots=SLOTS))
+    return ModelBackend(open_local_model(args, names=None, flag=FLAG, context=context, slots=SLOTS))

@@ -134,7 +134,7 @@ class Opponents:
     def settle(self) -> None:
         """Bring the opponents' engines to the state of new ones, as each update does with the policy's.
 
-        Replies that it is sampling go on behind the tokens that they have, as they do in a resumed run.
+        Backend that it is sampling go on behind the tokens that they have, as they do in a resumed run.
         """
         if self.pool is not None:
             self.pool.settle()

@@ -115,7 +115,7 @@ def test_the_process_of_the_run_bounds_what_any_number_of_engines_can_do() -> No
 
 
 def test_the_speed_of_an_engine_is_found_from_its_replies() -> None:
-    """Replies of two lengths that begin together: first all of them are active, then the long ones."""
+    """Backend of two lengths that begin together: first all of them are active, then the long ones."""
     step, row, overhead = 0.01, 0.002, 0.05
     few, many = 4, 12
     updates = []

@@ -159,7 +159,7 @@ def test_useful_tests_gain_a_bit_each_and_idle_ones_nothing():
 
 
 def reader(env: Doors, text: str):
-    """Replies of one who knows the instructions and sees what is shown, and nothing of the environment."""
+    """Backend of one who knows the instructions and sees what is shown, and nothing of the environment."""
     if "hall" in text:
         letters = dict(re.findall(r"\b([a-z]{2}): ([abcd])\b", text))
         while True:

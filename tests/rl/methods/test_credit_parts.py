@@ -271,7 +271,7 @@ def test_bilevel_advantages_run_over_turns_and_then_within_each() -> None:
 
 
 def test_a_turn_of_reward_0_is_a_turn() -> None:
-    """Replies without anything to read between them are told apart by their turn, not by a gap or a reward."""
+    """Backend without anything to read between them are told apart by their turn, not by a gap or a reward."""
     group = make_group(make_trajectory((2, 0.0), (2, 1.0), context=0))
     asyncio.run(score.value(ToyScorer(), [group]))
     recipe = Recipe(credit=partial(credit.bilevel_gae, gamma_turn=0.5, whiten=False))

@@ -26,7 +26,7 @@ RATE = 0.0005
 
 
 def member(number: int, turns: int, reward: float) -> Trajectory:
-    """Replies of one to four tokens; the second turn of member 2 begins a new history."""
+    """Backend of one to four tokens; the second turn of member 2 begins a new history."""
     rng = np.random.default_rng(number)
     played = []
     for k in range(turns):

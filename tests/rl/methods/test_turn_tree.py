@@ -45,7 +45,7 @@ class Relay(MultiEnv):
 
 
 class Drawn(FixedPolicy):
-    """Replies with one to four letters, by the seed of the request."""
+    """Backend with one to four letters, by the seed of the request."""
 
     async def sample(self, prompt, params, *, session="", resume_from=None):
         self.requests.append((session, tuple(prompt), params, resume_from))

@@ -1,4 +1,4 @@
-"""Replies that an agent keeps to itself: recorded and trained, never seen by the environment, resumed like any other."""
+"""Backend that an agent keeps to itself: recorded and trained, never seen by the environment, resumed like any other."""
 
 import asyncio
 import pickle

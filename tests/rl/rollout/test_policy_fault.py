@@ -256,7 +256,7 @@ def test_without_a_retry_nothing_is_tried():
     assert (group.trajectories, len(group.errored)) == ([], 1)
 
 
-# Replies that have to be drawn anew
+# Backend that have to be drawn anew
 
 
 def seeds_of(policy):

@@ -76,7 +76,7 @@ def by_seat(session, prompt):
 
 
 class SeatPolicy(FixedPolicy):
-    """Replies with `reply(session, prompt)`; counts how many requests were open at the same time."""
+    """Backend with `reply(session, prompt)`; counts how many requests were open at the same time."""
 
     def __init__(self, reply=by_seat):
         super().__init__()

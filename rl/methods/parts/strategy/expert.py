@@ -1,6 +1,6 @@
 """An expert's recorded episode, and environments that follow it and judge whether a reply does what the expert's did.
 
-The expert is the environment's own oracle, recorded on the same ticket. Replies are compared by their consequences, not
+The expert is the environment's own oracle, recorded on the same ticket. Backend are compared by their consequences, not
 by their text: a reply does what the expert's did if it takes the environment from the same state to the same messages,
 reward and state.
 """

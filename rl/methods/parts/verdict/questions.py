@@ -36,7 +36,7 @@ class Judge(Protocol):
 
 def opening(trajectory: Trajectory) -> str:
     """Return the texts of the messages before the first reply: what the policy was asked to do."""
-    return next(_heard(trajectory), ("", None))[0]
+    return next(_replies_in_context(trajectory), ("", None))[0]
 
 
 def right_answer(trajectory: Trajectory) -> str:
@@ -61,12 +61,12 @@ def steps(trajectory: Trajectory) -> list[str]:
 def dialogue(trajectory: Trajectory) -> list[Mapping[str, Any]]:
     """Return the numbered steps of an episode and, between those of several replies, what the environment answered."""
     lines: list[Mapping[str, Any]] = [{"step": number, "text": each} for number, each in enumerate(steps(trajectory))]
-    answers = [{"environment": heard} for heard, _ in list(_heard(trajectory))[1:]]
+    answers = [{"environment": answer} for answer, _ in list(_replies_in_context(trajectory))[1:]]
     pairs = zip_longest(lines, answers)
     return [line for pair in pairs for line in pair if line is not None]
 
 
-def _heard(trajectory: Trajectory) -> Iterator[tuple[str, Turn]]:
+def _replies_in_context(trajectory: Trajectory) -> Iterator[tuple[str, Turn]]:
     """Yield each reply with what the environment said before it, also before internal replies in between."""
     texts: list[str] = []
     for turn in trajectory.turns:

@@ -1,4 +1,4 @@
-"""Replies at the last visit of a task as drafts: what is reused, for how long, and through a resumption."""
+"""Backend at the last visit of a task as drafts: what is reused, for how long, and through a resumption."""
 
 from __future__ import annotations
 

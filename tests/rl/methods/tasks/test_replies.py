@@ -1,4 +1,4 @@
-"""Replies that begin with another member's tokens: quotas of the first decision, forks and cuts within a reply."""
+"""Backend that begin with another member's tokens: quotas of the first decision, forks and cuts within a reply."""
 
 from __future__ import annotations
 

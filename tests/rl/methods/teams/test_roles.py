@@ -41,7 +41,7 @@ class Pair(LetterAgent):
 
 
 class Loud(FixedPolicy):
-    """Replies with one to four letters, by the seed of the request."""
+    """Backend with one to four letters, by the seed of the request."""
 
     async def sample(self, prompt, params, *, session="", resume_from=None):
         ids = (*[97] * (1 + params.seed % 4), END)

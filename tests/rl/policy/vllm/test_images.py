@@ -79,7 +79,7 @@ def prompt_of(model, pictures, text):
 
 
 def ask(policy, *requests, resume_from=None):
-    """Replies to `(prompt, images, parameters)`, sampled together."""
+    """Backend to `(prompt, images, parameters)`, sampled together."""
 
     async def together():
         return await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Replies that begin with tokens of another member's, whose likeliest tokens were recorded as they were sampled."""
+"""Backend that begin with tokens of another member's, whose likeliest tokens were recorded as they were sampled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who replies to the questions that a run asks of its judge: a model in this process, an endpoint, or a function."""
+"""What replies to the questions that a run asks of its judge: a model in this process, an endpoint, or a function."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # httpx is slow to import
 PROBE_S = 30.0  # without an answer of the server before the run
 
 
-class Replies:
-    """Who replies to the questions.
+class Backend:
+    """What replies to the questions.
 
     Attributes:
         client: What must be entered while questions are asked; None for nothing.
@@ -33,7 +33,7 @@ class Replies:
     client: AbstractAsyncContextManager[Any] | None = None
     engine: Engine | None = None
 
-    def impatient(self) -> AbstractContextManager[Any]:
+    def short_patience(self) -> AbstractContextManager[Any]:
         """Context in which a server that does not answer is given up soon."""
         return nullcontext()
 
@@ -46,15 +46,15 @@ class Replies:
         ...
 
 
-class ModelReplies(Replies):
-    """Replies of a model in this process."""
+class ModelBackend(Backend):
+    """Backend of a model in this process."""
 
     def __init__(self, model: LocalModel) -> None:
         self.engine = model.engine
         self._model, self._num_asked = model, 0
 
     async def reply(self, messages: Messages, params: SamplingParams) -> str:
-        """See `Replies`."""
+        """See `Backend`."""
         engine, agent = self._model.engine, self._model.make_agent()
         prompt = agent.open(messages).ids
         if (room := engine.context - len(prompt)) < 1:
@@ -75,18 +75,18 @@ class ModelReplies(Replies):
         return final_text(self._model.renderer.parse(completion.ids, prompt=prompt))
 
 
-class ClientReplies(Replies):
-    """Replies of an endpoint or a function."""
+class ClientBackend(Backend):
+    """Backend of an endpoint or a function."""
 
     def __init__(self, chat: ChatClient, endpoint: EndpointClient | None = None) -> None:
         """Take whom to ask, and the same again if it is an endpoint."""
         self.client = self._endpoint = endpoint
         self._chat, self._num_asked = chat, 0
-        self._turn = asyncio.Lock()  # a function is called once at a time
+        self._lock = asyncio.Lock()  # a function is called once at a time
 
     @contextmanager
-    def impatient(self) -> Iterator[None]:
-        """See `Replies`."""
+    def short_patience(self) -> Iterator[None]:
+        """See `Backend`."""
         if self._endpoint is None:
             yield
             return
@@ -98,7 +98,7 @@ class ClientReplies(Replies):
             connection.patience_s = patience_s
 
     async def reply(self, messages: Messages, params: SamplingParams) -> str:
-        """See `Replies`."""
+        """See `Backend`."""
         self._num_asked += 1
         session = f"judge/{self._num_asked}"
         request = ChatRequest(messages, (), params, session)
@@ -106,7 +106,7 @@ class ClientReplies(Replies):
             if self._endpoint:
                 response = await self._chat.complete(request)
             else:  # in a thread, so that episodes go on meanwhile
-                async with self._turn:
+                async with self._lock:
                     response = await asyncio.to_thread(lambda: asyncio.run(self._chat.complete(request)))
         finally:
             self._chat.release(session)
