@@ -1,9 +1,10 @@
 """Pages in a real browser: against other projects' environments on the same pages, and by the number of contexts.
 
-    python -m benchmarks.web [--rounds 5] [--episodes 10] [--miniwob-python PATH] [--browsergym-python PATH]
+    python -m benchmarks.web [--rounds 5] [--episodes 40] [--miniwob-python PATH] [--browsergym-python PATH]
 
 Each round plays the same pages of MiniWoB++ with every player in turn, so that all meet the same machine; a ratio is
-one of episodes per second, the median over rounds. A player whose packages are not there is left out. The package
+one of episodes per second, the median over rounds. BrowserGym, which starts a browser for each episode, plays a
+twentieth of them. A player whose packages are not there is left out. The package
 miniwob needs selenium, Chromium and its driver (`MINIWOB_CHROME_BINARY`, `MINIWOB_CHROMEDRIVER`); BrowserGym wants an
 older Playwright and so a Python of its own.
 """
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print and write."""
     parser = Parser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=whole_number(1), default=5, help="timed rounds (default: 5)")
-    parser.add_argument("--episodes", type=whole_number(1), default=10, help="of a page and a round (default: 10)")
+    parser.add_argument("--episodes", type=whole_number(1), default=40, help="of a page and a round (default: 40)")
     parser.add_argument("--seconds", type=whole_number(1), default=20, help="of each number of contexts (default: 20)")
     parser.add_argument("--miniwob-python", default=sys.executable, help="a Python with miniwob and selenium")
     parser.add_argument("--browsergym-python", default=sys.executable, help="a Python with browsergym-miniwob")
@@ -111,7 +112,7 @@ def race(args: Any) -> dict[str, Any]:
     found: dict[str, list[dict[str, float]]] = {name: [] for name in players}
     for number in range(args.rounds + 1):
         for name, player in list(players.items())[:: 1 if number % 2 else -1]:
-            episodes = args.episodes if name.startswith(("turnwise", "miniwob")) else max(1, args.episodes // 5)
+            episodes = args.episodes if name.startswith(("turnwise", "miniwob")) else max(1, args.episodes // 20)
             results = [player.play(task, episodes, 1 + number * args.episodes) for task in TASKS]
             if number:
                 found[name].append({key: sum(each[key] for each in results) for key in results[0]})

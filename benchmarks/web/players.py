@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 TASKS = ("click-test", "click-button", "enter-text", "login-user")
-PLAYERS = ("turnwise", "turnwise-reuse", "miniwob", "browsergym", "browsergym-default")
+PLAYERS = ("turnwise", "turnwise-reuse", "miniwob", "miniwob-default", "browsergym", "browsergym-default")
 PACKAGES = {"miniwob": ("miniwob", "selenium"), "browsergym": ("browsergym-core", "playwright")}
 
 
@@ -68,14 +68,17 @@ class Ours:
 
 
 class MiniWoBPackage:
-    """The package's own environment, driven by Selenium; it starts the next episode on the same page."""
+    """The package's own environment, driven by Selenium; it starts the next episode on the same page.
 
-    def __init__(self) -> None:
+    It takes a screenshot at each step, or, so that this does not count against it, none.
+    """
+
+    def __init__(self, *, screenshots: bool) -> None:
         import gymnasium
         import miniwob
 
         gymnasium.register_envs(miniwob)
-        self.gymnasium, self.envs = gymnasium, {}
+        self.gymnasium, self.envs, self.options = gymnasium, {}, {"record_screenshots": screenshots}
 
     def play(self, task: str, seed: int) -> tuple[bool, int]:
         """Play an episode; whether it was solved, and its steps."""
@@ -84,7 +87,7 @@ class MiniWoBPackage:
         if task not in self.envs:
             self.envs[task] = self.gymnasium.make(f"miniwob/{task}-v1", disable_env_checker=True).unwrapped
         env = self.envs[task]
-        observation, _ = env.reset(seed=seed, options={"record_screenshots": False})
+        observation, _ = env.reset(seed=seed, options=self.options)
         reward, steps = 0.0, 0
         for act, name, words in plan(observation["utterance"], task):
             key = "id" if name.startswith("#") else "text"
@@ -185,7 +188,8 @@ def main() -> None:
     makers = {
         "turnwise": lambda: Ours(reuse=False),
         "turnwise-reuse": lambda: Ours(reuse=True),
-        "miniwob": MiniWoBPackage,
+        "miniwob": lambda: MiniWoBPackage(screenshots=False),
+        "miniwob-default": lambda: MiniWoBPackage(screenshots=True),
         "browsergym": lambda: BrowserGym(pauses=False),
         "browsergym-default": lambda: BrowserGym(pauses=True),
     }

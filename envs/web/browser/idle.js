@@ -64,8 +64,9 @@
   })).then(number => { opened = 0; return number; })});
   // What a page tells its site with an observation, at no request of its own; sent by itself if nobody looks.
   const RequestOfPage = window.XMLHttpRequest, beacon = navigator.sendBeacon?.bind(navigator);
-  let posts = [];
-  const take = () => { const taken = posts; posts = []; return taken; };
+  const forget = window.clearTimeout.bind(window);
+  let posts = [], unsent;
+  const take = () => { const taken = posts; posts = []; forget(unsent); return taken; };
   const flush = () => {
     for (const [path, form] of take()) {
       const request = new RequestOfPage();
@@ -76,7 +77,9 @@
   };
   addEventListener("pagehide", () => { for (const [path, form] of take()) beacon?.(path, new URLSearchParams(form)); });
   Object.defineProperty(window, Symbol.for("turnwise.outbox"), {value: Object.freeze({
-    take, post: (path, values) => { posts.push([path, new URLSearchParams(values).toString()]); later(flush, UNSENT_MS); }})});
+    take, post: (path, values) => {
+      if (posts.push([path, new URLSearchParams(values).toString()]) === 1) unsent = later(flush, UNSENT_MS);
+    }})});
   // Whether another document has been asked for; what is shown is then not what an action has led to.
   Object.defineProperty(window, Symbol.for("turnwise.leaving"), {value: () => isLeaving});
 })();
