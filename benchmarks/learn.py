@@ -47,7 +47,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
         *("--lr", "1.5e-4", "--turn-tokens", "32", "--max-tokens", "512", "--dtype", "float32"),  # as bundled
     ],
     "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
-    "web/Widgets-v0 kind=login max_turns=5": ["--updates", "12"],
+    "web/Widgets-v0 kind=tick level=0 max_turns=5": ["--updates", "15"],
+    "web/Widgets-v0 kind=login level=0 max_turns=5": ["--updates", "12"],
     "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
     "math/Algebra-v0 level=0": ["--updates", "300"],
     "games/Doors-v0 turns=4": ["--updates", "40"],

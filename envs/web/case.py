@@ -105,13 +105,17 @@ class Draw:
 
     Args:
         seed: Of the case; equal seeds draw the same.
-        level: Difficulty, 1 to 3.
+        level: Difficulty, 1 to 3; of single pages also 0, for a model that learns its first page.
     """
 
     def __init__(self, seed: int, level: int) -> None:
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self.level = level
         self.is_impossible = self._rng.random() < IMPOSSIBLE_SHARE
+
+    def by_level(self, *values: T) -> T:
+        """Return the value of the level; the last of `values` is that of level 3, the one before it that of level 2."""
+        return values[self.level - 4]
 
     def one(self, choices: Sequence[T]) -> T:
         """Return one of several."""

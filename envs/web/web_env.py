@@ -22,7 +22,6 @@ from envs.web.sites.verification import changes, partial_score
 from envs.web.wording import INVALID, REPLY, RULES, words_of
 
 LENGTHS = {"train": 1_500, "val": 60, "test": 80}
-LEVELS = (1, 2, 3)
 Index = Annotated[int, Field(description="The number of the element, as the page was last shown.")]
 
 
@@ -35,7 +34,7 @@ class WebEnv(PageTask):
 
     Args:
         kind: One kind of task only, "any" for all.
-        level: Difficulty, 1 to 3.
+        level: Difficulty, one of `levels`.
         engine: "dom" reads and acts on the HTML in this process; "chromium" shows the same pages in a browser.
         view: "text"; with the engine "chromium" also "screenshot" and "marks", which add a picture of the page and
             tools that act on points of it.
@@ -49,6 +48,7 @@ class WebEnv(PageTask):
 
     key: ClassVar[str]
     kinds: ClassVar[Mapping[str, Kind]]
+    levels: ClassVar[Sequence[int]] = (1, 2, 3)
     parts: ClassVar[Sequence[str]] = ("state", "answer")
     purpose: ClassVar[str]  # what the site is, for the opening
     max_turns = 30
@@ -72,8 +72,8 @@ class WebEnv(PageTask):
         super().__init__(**limits)
         if kind not in ("any", *self.kinds):
             raise ValueError(f"kind {kind!r} is not one of any, {', '.join(self.kinds)}")
-        if isinstance(level, bool) or level not in LEVELS:
-            raise ValueError(f"level {level!r} is not one of 1, 2, 3")
+        if isinstance(level, bool) or level not in self.levels:
+            raise ValueError(f"level {level!r} is not one of {', '.join(map(str, self.levels))}")
         if engine not in ENGINES:
             raise ValueError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
         self.use_pictures(view, picture_width, points)

@@ -36,15 +36,18 @@ class Widgets(WebEnv):
     they are.
     Kinds: press, tick, radio, login, contact, region (selects that depend on each other), date, settings, find, table,
     delete, reorder, tabs, attach, wizard. About a tenth of press, find and delete cannot be reached.
-    Arguments: `kind`; `level`, 1 to 3; `engine`, "dom" or "chromium"; `view`; `picture_width`; `points`, "pixels" or
-    "thousandths" of a picture; `max_chars` of a page that are shown at once; `browser`, the program; `headed`, with its
-    window.
+    Arguments: `kind`; `level`, 1 to 3, or 0 for a gentler page of press (3 buttons), tick (one of 3 boxes), radio (3
+    options), login (2 signs of password), settings (one), find (3 documents), delete (2 notes), reorder (3 notes), tabs
+    (2 signs of code) and attach (2 files a folder), which is for other kinds as level 1; `engine`, "dom" or "chromium";
+    `view`; `picture_width`; `points`, "pixels" or "thousandths" of a picture; `max_chars` of a page that are shown at
+    once; `browser`, the program; `headed`, with its window.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """
 
     key = "web/Widgets-v0"
+    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "press": press,
         "tick": tick,

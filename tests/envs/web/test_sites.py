@@ -13,12 +13,11 @@ from tests.support.web_scripts import SITES, make, play
 
 KINDS = [(id, kind) for id in SITES for kind in make(id).kinds]
 SEEDS = range(3)
-LEVELS = (1, 2, 3)
 
 
 @pytest.mark.parametrize(("id", "kind"), KINDS)
 def test_the_script_reaches_the_goal_and_near_misses_do_not(id: str, kind: str) -> None:
-    for level in LEVELS:
+    for level in make(id).levels:
         env = make(id, kind=kind, level=level)
         for index in SEEDS:
             env.reset(seed=0, options={"split": "train", "index": index})
@@ -48,7 +47,7 @@ def test_the_wrong_way_to_end_earns_nothing(id: str, kind: str) -> None:
 @pytest.mark.parametrize(("id", "kind"), KINDS)
 def test_goals_are_put_in_several_ways_and_drawn_from_the_seed_alone(id: str, kind: str) -> None:
     make_case = make(id).kinds[kind]
-    for level in LEVELS:
+    for level in make(id).levels:
         cases = [make_case(Draw(seed, level)) for seed in range(30)]
         again = [make_case(Draw(seed, level)) for seed in range(30)]
         assert [(case.goal, case.short, case.site.state(), case.steps) for case in cases] == [

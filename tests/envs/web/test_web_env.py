@@ -164,7 +164,7 @@ def test_changes_count_what_was_removed_added_and_replaced() -> None:
     ("arguments", "words"),
     [
         ({"kind": "pres"}, "kind 'pres' is not one of any, press"),
-        ({"level": 4}, "level 4 is not one of 1, 2, 3"),
+        ({"level": 4}, "level 4 is not one of 0, 1, 2, 3"),
         ({"engine": "webkit"}, "engine 'webkit' is not one of dom, chromium"),
         ({"view": "pixels"}, "view 'pixels' is not one of"),
         ({"view": "marks"}, "needs engine 'chromium'"),

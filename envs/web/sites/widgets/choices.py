@@ -36,7 +36,7 @@ class Buttons(App):
 
 def press(draw: Draw) -> Case:
     """Press one button among several, at higher levels among near duplicates."""
-    words = draw.some(BUTTONS, (4, 5, 6)[draw.level - 1])
+    words = draw.some(BUTTONS, draw.by_level(3, 4, 5, 6))
     target = words[0]
     labels = list(words)
     if draw.level > 1:
@@ -89,12 +89,12 @@ class Topics(App):
 
 
 def tick(draw: Draw) -> Case:
-    """Tick exactly the boxes that the goal names; some may be ticked already."""
-    topics = draw.some(TOPICS, (4, 6, 10)[draw.level - 1])
-    targets = [each for each in topics if draw.chance(0.4)] or topics[:1]
+    """Tick exactly the boxes that the goal names, at level 0 one; some may be ticked already."""
+    topics = draw.some(TOPICS, draw.by_level(3, 4, 6, 10))
+    targets = topics[:1] if draw.level == 0 else [each for each in topics if draw.chance(0.4)] or topics[:1]
     if len(targets) == len(topics):
         targets = topics[:-1]
-    before = [] if draw.level == 1 else [each for each in topics if draw.chance(0.3)]
+    before = [] if draw.level < 2 else [each for each in topics if draw.chance(0.3)]
     if before == targets:
         before = []
     site = Topics({"topics": topics, "selected": before})
@@ -167,8 +167,8 @@ class Survey(App):
 
 def radio(draw: Draw) -> Case:
     """Choose one option in each of several groups."""
-    names = draw.some(list(_QUESTIONS), (1, 2, 4)[draw.level - 1])
-    questions = {name: draw.shuffle(_QUESTIONS[name]) for name in names}
+    names = draw.some(list(_QUESTIONS), draw.by_level(1, 1, 2, 4))
+    questions = {name: draw.shuffle(_QUESTIONS[name])[: draw.by_level(3, 4, 4, 4)] for name in names}
     answers = {name: draw.one(questions[name]) for name in names}
     site = Survey({"questions": questions, "answers": {}})
     wishes = listing(f"{name}: {answers[name]}" for name in names)

@@ -51,7 +51,8 @@ class Account(App):
 def login(draw: Draw) -> Case:
     """Sign in with a name and a password; at higher levels with or without the box for remembering."""
     first, other = draw.some(FIRST, 2)
-    user, password = f"{first.lower()}{draw.number(10, 99)}", draw.code(4 + 2 * draw.level)
+    number = "" if draw.level == 0 else draw.number(10, 99)
+    user, password = f"{first.lower()}{number}", draw.code(draw.by_level(2, 6, 8, 10))
     accounts = {user: password, other.lower(): draw.code(6)}
     site = Account({"accounts": accounts, "user": "", "remember": False, "failures": 0})
     remember = draw.level > 1 and draw.chance(0.5)

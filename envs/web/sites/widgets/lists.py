@@ -68,11 +68,10 @@ def form_query(**values: str) -> str:
 
 def find(draw: Draw) -> Case:
     """Find a document among several pages of similar ones and download it."""
-    kinds = draw.some(FILES, (4, 6, 8)[draw.level - 1])
+    kinds = draw.some(FILES, draw.by_level(4, 4, 6, 8))
     authors = draw.some(LAST, 3)
     pairs = draw.shuffle([(kind, author) for kind in kinds for author in authors])
-    if draw.level == 1:
-        pairs = pairs[:7]
+    pairs = pairs[: draw.by_level(3, 7, None, None)]
     documents: list[dict[str, Any]] = [
         {
             "id": f"d{place + 1}",
@@ -168,7 +167,7 @@ class Offers(App):
 
 def cheapest(draw: Draw) -> Case:
     """Mark the cheapest row of a category that meets further conditions."""
-    count = (8, 12, 20)[draw.level - 1]
+    count = draw.by_level(8, 8, 12, 20)
     prices = draw.some(range(20, 200), count)
     names = draw.some([f"{last} {number}" for last in LAST for number in (100, 200)], count)
     offers: list[dict[str, Any]] = [
@@ -185,7 +184,7 @@ def cheapest(draw: Draw) -> Case:
     category = draw.one(_CATEGORIES)
     of_kind = [each for each in offers if each["category"] == category]
     least = sorted(each["rating"] for each in of_kind)[-2 if len(of_kind) == 2 or draw.level < 3 else -3]
-    fitting = [each for each in of_kind if draw.level == 1 or each["rating"] >= least]
+    fitting = [each for each in of_kind if draw.level < 2 or each["rating"] >= least]
     if draw.level == 3:
         fitting[0]["stock"] = True
         fitting = [each for each in fitting if each["stock"]]

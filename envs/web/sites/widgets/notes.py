@@ -72,7 +72,7 @@ def _titles(draw: Draw, count: int) -> list[str]:
 
 def delete(draw: Draw) -> Case:
     """Delete entries of a list, each after a question."""
-    titles = _titles(draw, (4, 6, 8)[draw.level - 1])
+    titles = _titles(draw, draw.by_level(2, 4, 6, 8))
     if draw.level > 1:
         titles[1] = f"{titles[0]} (old)"
     notes = draw.shuffle(titles)
@@ -109,7 +109,7 @@ def delete(draw: Draw) -> Case:
 
 def reorder(draw: Draw) -> Case:
     """Move an entry to a place, or put all into an order, by buttons."""
-    notes = _titles(draw, (4, 5, 5)[draw.level - 1])
+    notes = _titles(draw, draw.by_level(3, 4, 5, 5))
     while notes == sorted(notes):
         notes = draw.shuffle(notes)
     if draw.level < 3:

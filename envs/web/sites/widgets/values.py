@@ -70,10 +70,10 @@ def pick_date(draw: Draw) -> Case:
     """Choose a day in a calendar; at higher levels it is described, and some months away."""
     today = date(2031, 1, 1) + timedelta(days=draw.number(0, 200))
     month = today.replace(day=1)
-    months = draw.number(1, draw.level)
+    months = draw.number(1, draw.by_level(1, 1, 2, 3))
     for _ in range(months):
         month = _next_month(month)
-    if draw.level == 1:
+    if draw.level < 2:
         day = month.replace(day=draw.number(1, 28))
         words = spoken(day)
     else:
@@ -149,10 +149,10 @@ class Settings(App):
 
 def settings(draw: Draw) -> Case:
     """Set numbers and sliders to given values and save."""
-    names = draw.some(list(_SETTINGS), draw.level + 2)
+    names = draw.some(list(_SETTINGS), draw.by_level(1, 3, 4, 5))
     values = {name: _value(draw, name) for name in names}
     targets = dict(values)
-    for name in names[: draw.level + 1]:
+    for name in names[: draw.by_level(1, 2, 3, 4)]:
         while targets[name] == values[name]:
             targets[name] = _value(draw, name)
     mode = draw.one(_MODES)

@@ -58,8 +58,9 @@ class Handbook(App):
 
 def tabs(draw: Draw) -> Case:
     """Open a tab and a section in it, and copy a code into a field."""
-    names = draw.some(TOPICS, (2, 3, 4)[draw.level - 1])
-    codes = {each: {name: draw.code(5) for name in draw.shuffle(names)} for each in _TABS[: draw.level + 1]}
+    names = draw.some(TOPICS, draw.by_level(2, 2, 3, 4))
+    shown, length = _TABS[: draw.by_level(2, 2, 3, 4)], draw.by_level(2, 5, 5, 5)
+    codes = {each: {name: draw.code(length) for name in draw.shuffle(names)} for each in shown}
     tab, name = draw.one(list(codes)), draw.one(names)
     code = codes[tab][name]
     site = Handbook({"codes": codes, "entry": ""})
@@ -140,10 +141,10 @@ class Compose(App):
 
 def attach(draw: Draw) -> Case:
     """Attach files from folders, and send."""
-    years = ("2029", "2030", "2031")[: draw.level + 1 if draw.level < 3 else 3]
-    names = draw.some(FILES, draw.level + 2)
+    years = ("2029", "2030", "2031")[: draw.by_level(2, 2, 3, 3)]
+    names = draw.some(FILES, draw.by_level(2, 3, 4, 5))
     folders = {year: draw.shuffle([f"{name}.pdf" for name in names]) for year in years}
-    files = draw.some([f"{year}/{name}" for year, names in folders.items() for name in names], draw.level)
+    files = draw.some([f"{year}/{name}" for year, names in folders.items() for name in names], max(draw.level, 1))
     site = Compose({"folders": folders, "files": [], "outbox": []})
     wishes = listing(f"{each.split('/')[1]} of the folder {each.split('/')[0]}" for each in files)
     goal = draw.one(
