@@ -35,7 +35,8 @@ from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, tickets
 from rl.rollout.seating import seating_of
 from rl.style import default_style, with_style
 
-IN_BROWSER = "web/Widgets-v0 kind=press max_turns=3 engine=chromium"
+TICK = "web/Widgets-v0 kind=tick level=0 max_turns=5"
+IN_BROWSER = f"{TICK} engine=chromium"
 TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "multi/SolverVerifier-v0": ["--updates", "40"],
@@ -43,11 +44,11 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/PlanPath-v0": ["--updates", "40"],
     "web/Widgets-v0 kind=press max_turns=3": ["--updates", "15"],
     IN_BROWSER: [
-        *("--updates", "20", "--groups", "8", "--minibatches", "1", "--eval-episodes", "100"),
-        *("--lr", "1.5e-4", "--turn-tokens", "32", "--max-tokens", "512", "--dtype", "float32"),  # as bundled
+        *("--updates", "20", "--groups", "16", "--minibatches", "2", "--turn-tokens", "32", "--max-tokens", "512"),
+        *("--lr", "1.3e-4", "--schedule", "linear:warmup=10,over=600,floor=0.1", "--dtype", "float32"),  # as bundled
     ],
     "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
-    "web/Widgets-v0 kind=tick level=0 max_turns=5": ["--updates", "15"],
+    TICK: ["--updates", "15"],
     "web/Widgets-v0 kind=login level=0 max_turns=5": ["--updates", "12"],
     "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
     "math/Algebra-v0 level=0": ["--updates", "300"],
@@ -80,7 +81,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
 }
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
 # browser, and the pages are the same without one.
-STARTS = {IN_BROWSER: "web/Widgets-v0 kind=press max_turns=3"}
+STARTS = {IN_BROWSER: TICK}
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
     "math/Arithmetic-v0": ["--updates", "100"],
