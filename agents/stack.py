@@ -64,6 +64,7 @@ class StackAgent(ChatAgent):
     """
 
     has_internal_replies = True
+    roles = (ROLE,)
     options: ClassVar[Mapping[str, Option]] = {
         "depth": Option("most policies of the stack, the first included (default: 3)", 2)
     }

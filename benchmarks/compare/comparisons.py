@@ -43,7 +43,7 @@ class Comparison:
         return list(dict.fromkeys([self.pairs[0][1], *(arm for pair in self.pairs for arm in pair)]))
 
 
-PAGE = ("--env-arg", "kind=radio", "--env-arg", "max_turns=6", "--turn-tokens", "12", "--max-tokens", "768")
+PAGE = ("--env-arg", "kind=tick", "--env-arg", "max_turns=6", "--turn-tokens", "32", "--max-tokens", "768")
 CLONING = "grpo --strategy recorded --surrogate nll"
 
 COMPARISONS: dict[str, Comparison] = {
@@ -111,12 +111,12 @@ COMPARISONS: dict[str, Comparison] = {
     ),
     # Curves are not comparable here: each arm's episodes are of another kind. Held-out success is.
     "page": Comparison(
-        "recorded trajectories of a page",
+        "recorded trajectories of a page: several boxes, after a start that ticks one",
         "web/Widgets-v0",
-        (*PAGE, "--groups", "8", "--lr", "2e-4", "--eval-episodes", "80", "--minibatches", "1"),
-        16_000,
-        tuple((arm, "grpo") for arm in ("ui_s1", "pivotrl", CLONING)),
-        start=(*PAGE, "--cold-start", "4000", "--cold-start-until", "0.03", "--groups", "8"),
+        (*PAGE, "--groups", "8", "--lr", "1.3e-4", "--eval-episodes", "80", "--minibatches", "1"),
+        48_000,
+        (*((arm, "grpo") for arm in ("ui_s1", "pivotrl", CLONING)), ("ui_s1", CLONING), ("pivotrl", CLONING)),
+        start=(*PAGE, "--env-arg", "level=0", "--cold-start", "4000", "--cold-start-until", "0.3"),
     ),
 }
 COMPARISONS["clarify-weak-start-longer"] = replace(

@@ -245,3 +245,8 @@ def test_rollouts_have_the_documented_keys(runs: list[Path]) -> None:
             assert line["turns"]
             for turn in line["turns"]:
                 assert turn.keys() <= in_turns
+
+
+def test_the_readme_counts_the_methods() -> None:
+    count = len(recipes.catalogue())
+    assert f"({count} of them are included" in README

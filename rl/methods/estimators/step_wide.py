@@ -117,10 +117,10 @@ def at_least(value: Tensor, mask: Tensor, share: float) -> Tensor:
 
 
 def spread_evenly(mask: Tensor, count: int) -> Tensor:
-    """`count` of the tokens under `mask` at equal distances, or all if there are fewer, as a mask (B, T)."""
+    """The tokens in the middle of `count` equal parts of those under `mask`, or all if these are fewer, (B, T)."""
     total = int(mask.sum())
     flags, size = mask.new_zeros(total), min(count, total)
-    flags[[round(i * (total - 1) / max(size - 1, 1)) for i in range(size)]] = True
+    flags[[(2 * part + 1) * total // (2 * size) for part in range(size)]] = True
     return mask.masked_scatter(mask, flags)
 
 

@@ -101,8 +101,9 @@ def fewer_for_easy(
 class arms:
     """Rollout-GDRO (arXiv:2601.19280): each bin of difficulty plays a bandit for the number of episodes of its tasks.
 
-    A task's bin is the share of its last `window` groups with any success. In each bin the numbers of episodes that may
-    be chosen are arms with exponential weights. Of all choices of an arm per bin the likeliest is taken whose episodes
+    A task's bin is the share of its last `window` groups with any success; it leaves a bin only where that share is
+    past the bin's edge by `margin`. In each bin the numbers of episodes that may be chosen, two or more, are arms with
+    exponential weights. Of all choices of an arm per bin the likeliest is taken whose episodes
     add up to `size` per task. An arm that was played gains the failure rate of its groups less `price` times what it
     costs above `size`, and the price follows the mean number of episodes.
 
@@ -112,6 +113,7 @@ class arms:
         beta: Weight of a new score in the moving average; 0 adds scores up.
         pace: Step of the price.
         window: Groups of a task that decide its bin.
+        margin: Share of groups that a task must be beyond an edge.
         largest: Largest arm, as a multiple of `size`.
 
     """
@@ -121,15 +123,18 @@ class arms:
     beta: NonNegative = 0.4
     pace: NonNegative = 0.05
     window: Count = 50
+    margin: NonNegative = 0.03
     largest: Count = 2
     _num_read: int = field(default=0, init=False, compare=False)
     _outcomes: dict[int, list[bool]] = field(default_factory=dict, init=False, compare=False)
+    _bins: dict[int, str] = field(default_factory=dict, init=False, compare=False)
     _scores: dict[str, list[float]] = field(default_factory=dict, init=False, compare=False)
     _price: float = field(default=0.0, init=False, compare=False)
 
     def __call__(self, history: History, indices: Sequence[int], size: int, rng: np.random.Generator) -> list[int]:
         """Return the number of episodes of each task."""
-        choices = sorted({max(1, size // 2), max(1, 3 * size // 4), size, 3 * size // 2, self.largest * size})
+        smaller, larger = (size // 2, 3 * size // 4), (3 * size // 2, self.largest * size)
+        choices = sorted({size, *larger, *(max(min(2, size), each) for each in smaller)})
         self._read(history, choices, size)
         bins = [self._bin(index) for index in indices]
         counts = {label: bins.count(label) for label in dict.fromkeys(bins)}
@@ -139,14 +144,15 @@ class arms:
         }
         choice = allocation.match_budget(chances, counts, choices, size * len(indices))
         sizes = [choice[label] for label in bins]
-        self._price = max(0.0, self._price + self.pace * (sum(sizes) / len(sizes) - size))
+        self._price += self.pace * (sum(sizes) / len(sizes) - size)
         return sizes
 
     def state_dict(self) -> dict[str, Any]:
-        """Outcomes by task, scores by bin, the price, and how far the history has been read."""
+        """Outcomes and bin by task, scores by bin, the price, and how far the history has been read."""
         return {
             "read": self._num_read,
             "outcomes": {str(index): list(outcomes) for index, outcomes in self._outcomes.items()},
+            "bins": {str(index): label for index, label in self._bins.items()},
             "scores": {label: list(scores) for label, scores in self._scores.items()},
             "price": self._price,
         }
@@ -155,6 +161,8 @@ class arms:
         """Restore `state_dict()`."""
         self._num_read, self._price = state["read"], state["price"]
         self._outcomes = {int(index): list(outcomes) for index, outcomes in state["outcomes"].items()}
+        bins = state.get("bins") or {index: difficulty.bin_of(each, ()) for index, each in self._outcomes.items()}
+        self._bins = {int(index): label for index, label in bins.items()}
         self._scores = {label: list(scores) for label, scores in state["scores"].items()}
 
     def _read(self, history: History, choices: Sequence[int], size: int) -> None:
@@ -164,6 +172,8 @@ class arms:
             losses.setdefault((self._bin(result.task), arm), []).append(1 - result.successes / max(result.size, 1))
             outcomes = [*self._outcomes.get(result.task, []), result.successes > 0]
             self._outcomes[result.task] = outcomes[-self.window :]
+            held = difficulty.held_bin(self._bin(result.task), self._outcomes[result.task], (), margin=self.margin)
+            self._bins[result.task] = held
         self._num_read = history.num_results
         for (label, arm), values in losses.items():
             loss, surplus = sum(values) / len(values), choices[arm] - size
@@ -172,7 +182,7 @@ class arms:
             self._scores[label] = [float(score) for score in scores]
 
     def _bin(self, index: int) -> str:
-        return difficulty.bin_of(self._outcomes.get(index, []), ())
+        return self._bins.get(index, "0")
 
     def _of(self, label: str, choices: Sequence[int]) -> np.ndarray:
         scores = self._scores.get(label, [])

@@ -107,14 +107,17 @@ def covariance(tokens: Tokens, *, share: Share = 2e-4) -> Mapping[str, Tensor]:
 
 @needs("logp")
 def covariance_clip(
-    tokens: Tokens, *, share: Share = 2e-4, low: float = 1.0, high: float = 5.0
+    tokens: Tokens, *, share: Share = 2e-4, low: float = 1.0, high: float = 5.0, clip: NonNegative = 0.2
 ) -> Mapping[str, Tensor]:
     """Clip-Cov (arXiv:2505.22617): weight 0 on some tokens whose covariance is within `low` and `high`.
 
     As many as the `share` of all tokens, at least one where there are any, spread evenly over those within the bounds.
+    Tokens that the surrogate's clip stops anyway, because their ratio is beyond `clip` from 1 on the side of their
+    advantage, are not counted among these.
     """
     value = step_wide.covariance(tokens.adv, tokens.logp, tokens.mask)
-    within = tokens.mask & (value > low) & (value < high)
+    beyond = ((tokens.logp - tokens.old).exp() - 1) * tokens.adv.sign() > clip
+    within = tokens.mask & (value > low) & (value < high) & ~beyond
     left_out = step_wide.spread_evenly(within, max(1, int(share * int(tokens.mask.sum()))))
     return {"weight": (tokens.mask & ~left_out).to(tokens.old.dtype)}
 

@@ -2,8 +2,8 @@
 
 It costs one forward pass more.
 
-Deviations: the tokens are spread evenly over those within the bounds, where the paper draws them. At least one is left
-out where there is any.
+Deviations: the tokens are spread evenly over those within the bounds, where the paper draws them: the middle one where
+there is one to leave out, as in a step of fewer than 10,000 tokens.
 """
 
 from rl.methods.parts import reduce, step

@@ -4,7 +4,8 @@
 more, for the log-probabilities of what another policy wrote.
 
 Deviations: the environment plays the shared replies again, so that rewards are this run's. Ratios of all groups are
-against the policy before the update. No text is rejected for being unlikely.
+against the policy before the update. No text is rejected for being unlikely. The latest shared groups are taken, where
+the paper draws any.
 """
 
 from rl.methods.parts import score, strategy

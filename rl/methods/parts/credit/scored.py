@@ -11,6 +11,8 @@ from rl.methods.estimators import critic_targets, token_table, turn_table
 from rl.methods.estimators.statistics import Bools, Floats, Ints
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import AboveZero, NonNegative, Positive
+from rl.methods.parts import STATES, traits
+from rl.methods.parts.credit.state import group_by_state
 from rl.records import Group
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ def scored(groups: Sequence[Group], norm: Normalization, *, stream: str = "reply
     return token_table.nest(groups, token_table.read_stream(groups, stream))
 
 
+@traits(STATES)
 def best_replies(
     groups: Sequence[Group], norm: Normalization, *, threshold: NonNegative = 0.05, stream: str = "reply_advantage"
 ) -> TokenAdvantages:
@@ -40,13 +43,14 @@ def best_replies(
     return token_table.nest(groups, np.repeat(mask.astype(np.float64), table.num_tokens))
 
 
+@traits(STATES)
 def improved_policy(
     groups: Sequence[Group],
     norm: Normalization,
     *,
     keep: AboveZero = 0.3125,
     temperature: Positive = 0.1,
-    stream: str = "reply_advantage",
+    stream: str = "reply_value",
 ) -> TokenAdvantages:
     """PA-RL's targets (arXiv:2412.06685): replies to a state weigh as a policy that a critic has improved would.
 
@@ -62,11 +66,9 @@ def improved_policy(
 
 def _replies(groups: Sequence[Group], stream: str) -> tuple[Floats, Bools, Ints]:
     """The number of `stream` on each turn's last token, whether its reply was valid, and a label of its state (R,)."""
-    table, turns = turn_table.from_groups(groups), list(turn_table.turns_of(groups))
+    table = turn_table.from_groups(groups)
     numbers = token_table.read_stream(groups, stream)
     ends = np.cumsum(table.num_tokens)
     values = np.array([numbers[end - 1] if count else 0.0 for end, count in zip(ends, table.num_tokens, strict=True)])
-    names = [(int(group), turn.state) for group, turn in zip(table.turn_group, turns, strict=True)]
-    labels = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    state = np.array([labels[name] for name in names], dtype=np.int64)
-    return values, np.array([turn.valid for turn in turns], dtype=np.bool_), state
+    valid = np.array([turn.valid for turn in turn_table.turns_of(groups)], dtype=np.bool_)
+    return values, valid, group_by_state(groups, table)

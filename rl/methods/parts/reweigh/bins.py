@@ -12,7 +12,7 @@ from rl.methods.estimators import reweighing
 from rl.methods.estimators.tasks import difficulty
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import AboveOne, AboveZero, Count, NonNegative, Positive
-from rl.records import Group
+from rl.records import Group, Trajectory
 
 
 @dataclass
@@ -65,14 +65,20 @@ class hard_bins:
         self._outcomes = {index: list(outcomes) for index, _, outcomes in state["tasks"]}
 
     def _learn(self, groups: Sequence[Group]) -> None:
-        fresh = [group for group in groups if group.trajectories and not group.trajectories[0].replayed]
+        fresh = [group for group in groups if group.trajectories and not _is_helped(group.trajectories[0])]
         labels = [self._bins.get(group.ticket.index, "0") for group in fresh]
         losses = [1 - sum(member.success for member in group.trajectories) / len(group.trajectories) for group in fresh]
         means = difficulty.bin_losses(labels, losses)
         self._scores = difficulty.update_scores(self._scores, means, beta=self.beta)
-        for group in fresh:
+        first = {group.ticket.number: group for group in reversed(fresh)}  # of several seats or roles
+        for group in reversed(first.values()):
             index = group.ticket.index
             outcomes = [*self._outcomes.get(index, []), any(member.success for member in group.trajectories)]
             self._outcomes[index] = outcomes[-self.window :]
             before = self._bins.get(index, "0")
             self._bins[index] = difficulty.held_bin(before, self._outcomes[index], (), margin=self.margin)
+
+
+def _is_helped(trajectory: Trajectory) -> bool:
+    """Whether an episode says nothing of how hard its task is."""
+    return bool(trajectory.replayed or trajectory.guided)

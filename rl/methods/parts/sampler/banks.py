@@ -19,7 +19,8 @@ class variance_bank:
 
     A task enters the bank when a group of it is kept, at a priority that is the variance of its rewards as a share of
     the largest possible one. Each further group leaves `momentum` of the priority. A task leaves the bank after it was
-    drawn from there `replays` times, or for a better one where the bank is full. Tasks are played anew, never replayed.
+    drawn from there `replays` times, until it has been drawn in random order again, or for a better one where the bank
+    is full. Tasks are played anew, never replayed.
 
     Attributes:
         momentum: Share of a task's priority that a new group leaves.
@@ -34,6 +35,7 @@ class variance_bank:
     _num_read: int = field(default=0, init=False, compare=False)
     _gaps: int = field(default=0, init=False, compare=False)  # groups that are to be replaced
     _bank: dict[int, tuple[float, int]] = field(default_factory=dict, init=False, compare=False)  # priority, replays
+    _spent: set[int] = field(default_factory=set, init=False, compare=False)  # tasks that have left it by their replays
 
     def __call__(self, history: History, rng: np.random.Generator) -> int:
         """Return the index of a task."""
@@ -42,7 +44,7 @@ class variance_bank:
             if result.task in self._bank:
                 priority, num_replays = self._bank[result.task]
                 self._bank[result.task] = self.momentum * priority + (1 - self.momentum) * share, num_replays
-            elif result.is_kept:
+            elif result.is_kept and result.task not in self._spent:
                 self._bank[result.task] = share, 0
             self._gaps += not result.is_kept
         self._num_read = history.num_results
@@ -50,20 +52,25 @@ class variance_bank:
             del self._bank[min(self._bank, key=lambda index: self._bank[index][0])]
         idle = [index for index in self._bank if not history.pending[index]]
         if not (self._gaps and idle):
-            return shuffled(history, rng)
+            index = shuffled(history, rng)
+            self._spent.discard(index)
+            return index
         self._gaps -= 1
         index = max(idle, key=lambda one: self._bank[one][0])
         priority, num_replays = self._bank.pop(index)
         if num_replays + 1 < self.replays:
             self._bank[index] = priority, num_replays + 1
+        else:
+            self._spent.add(index)
         return index
 
     def state_dict(self) -> dict[str, Any]:
-        """The bank, the groups to be replaced, and how far the history has been read."""
+        """The bank, the tasks that have left it, the groups to be replaced, and how far the history has been read."""
         bank = [[index, *entry] for index, entry in self._bank.items()]
-        return {"read": self._num_read, "gaps": self._gaps, "bank": bank}
+        return {"read": self._num_read, "gaps": self._gaps, "bank": bank, "spent": sorted(self._spent)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state_dict()`."""
         self._num_read, self._gaps = state["read"], state["gaps"]
         self._bank = {index: (priority, num_replays) for index, priority, num_replays in state["bank"]}
+        self._spent = set(state.get("spent", ()))  # a checkpoint from before it was counted has none

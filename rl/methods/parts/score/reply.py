@@ -23,14 +23,15 @@ BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam
 
 @dataclass
 class reply_advantage:
-    """ArCHer (arXiv:2402.19446): fill the stream `reply_advantage` from a critic of whole replies.
+    """ArCHer (arXiv:2402.19446): fill the streams `reply_advantage` and `reply_value` from a critic of whole replies.
 
     The critic has two estimates `Q` of the value of a reply and two estimates `V` of the value of the dialogue before
     it, each linear in the policy's last hidden state there, which it does not change. In each of `epochs` steps of Adam
     on all turns of the update, `Q` is regressed on `r + gamma * V'` of the next turn and `V` on `Q'` of the sampled
     reply; a step moves an estimate by about `rate` at most. `V'` and `Q'` are slow copies that move by a share `tau` of
-    the difference after each step. The advantage of a turn is `min(Q_1, Q_2) - min(V_1, V_2)`, with `greater` that of
-    the larger ones. Nothing follows the last turn, also where a limit cut the episode short.
+    the difference after each step. The value of a reply is `min(Q_1, Q_2)`, and its advantage is that less `min(V_1,
+    V_2)`; with `greater` the larger ones are taken. Nothing follows the last turn, also where a limit cut the episode
+    short.
     """
 
     gamma: Share = 0.95
@@ -50,7 +51,9 @@ class reply_advantage:
             self._step(before, after, table.rewards, done)
         v, q = self._estimate(self._state["heads"], before, after)
         advantages = critic_targets.advantage((q[0], q[1]), (v[0], v[1]), greater=self.greater)
-        turn_table.write_stream(groups, "reply_advantage", np.repeat(advantages, table.num_tokens))
+        values = (np.maximum if self.greater else np.minimum)(q[0], q[1])
+        for name, numbers in (("reply_advantage", advantages), ("reply_value", values)):
+            turn_table.write_stream(groups, name, np.repeat(numbers, table.num_tokens))
 
     def state_dict(self) -> dict[str, Any]:
         """The critic's four estimates, their slow copy and the state of Adam; {} before the first update."""

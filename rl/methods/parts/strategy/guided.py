@@ -51,10 +51,10 @@ class guided:
     """POPE (arXiv:2601.18779): a task that was never solved unaided is played with the beginning of a solution too.
 
     The solution is that of the environment's oracle on the same ticket; a prefix of it is one, two or three quarters of
-    its turns, or of its words where there is one turn, without the answer. A task whose last `after` groups had no
-    success is played with a prefix at a `share` of its visits: the shortest with which a group ever succeeded, else the
-    one that was tried least often, shorter ones first. A guided group is one of its own. The prefix is context, never
-    trained. Without a solution the group plays unaided.
+    its turns, at least one turn, or of its words where there is one turn, without the answer. A task whose last `after`
+    groups had no success is played with a prefix at a `share` of its visits: the shortest with which a group ever
+    succeeded, else the one that was tried least often, shorter ones first. A guided group is one of its own. The prefix
+    is context, never trained. Without a solution the group plays unaided.
 
     Attributes:
         after: Groups without any success before a task counts as too hard.
@@ -70,7 +70,8 @@ class guided:
         """Play the group, with a prefix where the task is too hard."""
         checkpoint = self._checkpoint(ticket)
         members = range(ticket.size)
-        aided_attempts = await _play_guided(runner, ticket, members, checkpoint / CHECKPOINTS) if checkpoint else None
+        share = checkpoint / CHECKPOINTS
+        aided_attempts = await _play_guided(runner, ticket, members, share, least=1) if checkpoint else None
         attempts = aided_attempts if aided_attempts is not None else await play_members(runner, ticket, members)
         groups = groups_by_seat(runner, ticket, attempts)
         trajectories = [trajectory for group in groups for trajectory in group.trajectories]
@@ -109,12 +110,15 @@ class guided:
 
 
 async def _play_guided(
-    runner: Runner, ticket: Ticket, members: Sequence[int], share: float
+    runner: Runner, ticket: Ticket, members: Sequence[int], share: float, *, least: int = 0
 ) -> list[list[Match]] | None:
-    """Play these members from a `share` of the oracle's solution on; None where that is nothing."""
+    """Play these members from a `share` of the oracle's solution on, rounded down; None where that is nothing.
+
+    `least` is the smallest number of turns, or of words.
+    """
     expert = await record_expert(runner, ticket)
-    num_turns = min(int(share * len(expert.turns) + 1e-9), len(expert.turns) - 1)
-    hint = "" if expert.error or len(expert.turns) > 1 else _words(expert, share)
+    num_turns = min(max(int(share * len(expert.turns) + 1e-9), least), len(expert.turns) - 1)
+    hint = "" if expert.error or len(expert.turns) > 1 else _words(expert, share, least)
     if expert.error or not (num_turns > 0 or hint):
         return None
 
@@ -127,14 +131,15 @@ async def _play_guided(
     return attempts
 
 
-def _words(expert: Trajectory, share: float) -> str:
+def _words(expert: Trajectory, share: float, least: int) -> str:
     """The first words of the only reply of a solution, up to where the answer begins."""
     reply = expert.turns[0].reply
     solution = text(reply) if reply else ""
     answer = str(expert.answer) if expert.answer is not None else ""
     before = solution.partition(answer)[0] if answer else solution
     words = before.split()
-    return " ".join(words[: math.floor(share * len(solution.split()) + 1e-9)])
+    count = max(math.floor(share * len(solution.split()) + 1e-9), least)
+    return " ".join(words[: min(count, len(solution.split()) - 1)])
 
 
 class _HintEnv(gymnasium.Wrapper):

@@ -25,12 +25,12 @@ async def by_role(runner: Runner, ticket: Ticket, *, train: str = "") -> list[Gr
     agent without roles. A role costs a forward pass of its own over what it shares with others.
     """
     groups = [part for group in await independent(runner, ticket) for part in _split(group)]
-    names = train.split(BETWEEN)
-    if not train or len(groups) == 1:
+    names, roles = train.split(BETWEEN), getattr(runner.make_agent(), "roles", ())
+    if not train or (len(groups) == 1 and not roles and _name(groups[0]) in ("", "agent")):
         return groups
     pupils = [group for group in groups if _name(group) in names]
     rest = [group for group in groups if _name(group) not in names]
-    names_here = {*runner.seats, *getattr(runner.make_agent(), "roles", ()), *filter(None, map(_name, groups))}
+    names_here = {*runner.seats, *roles, *filter(None, map(_name, groups))}
     if not names_here & {*names}:
         there = ", ".join(sorted(filter(None, map(_name, groups))))
         raise PartError(f"strategy by_role: train={train}: nobody of that name speaks; there are {there}")
@@ -58,12 +58,12 @@ async def main_and_calls(runner: Runner, ticket: Ticket, *, main: str = "", call
 
 
 def _split(group: Group) -> list[Group]:
-    """A group for each role in it, the errored attempts in the first; the group itself if there is one role."""
+    """A group for each role in it, the errored attempts in the first; the group itself if its agent alone speaks."""
     parts: dict[str, list[Trajectory]] = {}
     for trajectory in group.trajectories:
         for name, indices in roles_of(trajectory).items():
             parts.setdefault(name, []).append(take_turns(trajectory, indices, name))
-    if len(parts) < 2:
+    if not {*parts} - {_name(group)}:
         return [group]
     return _groups(group, [*parts.values()], [])
 

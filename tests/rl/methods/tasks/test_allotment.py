@@ -61,6 +61,34 @@ def play(part, *tickets: Ticket, winners: dict[int, set[int]]) -> list[Group]:
     return [group for (group,) in asyncio.run(all_of_them())]
 
 
+@pytest.mark.parametrize("size, least", [(1, 1), (2, 2), (3, 2), (8, 4)])
+def test_no_arm_has_one_episode_whose_advantage_would_be_zero(size: int, least: int) -> None:
+    part, history = allot.arms(), History(4)
+    seen = set()
+    for seed in range(20):
+        part._scores = {"0": np.random.default_rng(seed).normal(size=5).tolist()[: 3 if size < 4 else 5]}
+        seen.update(part(history, [0, 1], size, RNG))
+    assert min(seen) >= least
+
+
+def test_a_task_leaves_its_bin_of_arms_only_beyond_the_margin() -> None:
+    part, history = allot.arms(), History(1)
+
+    def bin_after(*outcomes: bool) -> str:
+        for is_won in outcomes:
+            history.record(0, float(is_won), successes=4 * is_won, size=4)
+        part(history, [0], 4, RNG)
+        return part._bin(0)
+
+    assert bin_after(*[True, False] * 20) == "5"
+    assert bin_after(False) == "5"  # 20 of 41: below the edge by less than 0.03
+    assert bin_after(False, False) == "4"  # 20 of 43
+    assert bin_after(True, True, True) == "4"  # 23 of 46: on the edge
+    restored = allot.arms()
+    restored.load_state_dict(json.loads(json.dumps(part.state_dict())))
+    assert restored._bin(0) == "4"
+
+
 @pytest.mark.parametrize("won, weigh, total", [(0, "equal", 32), (1, "equal", 19), (3, "equal", 9), (4, "equal", 8)])
 def test_dars_plays_more_of_what_few_have_solved(won: int, weigh: str, total: int) -> None:
     part = partial(strategy.more_for_hard, weigh=weigh)

@@ -81,6 +81,46 @@ def test_a_task_that_is_never_solved_is_played_from_the_shortest_prefix_that_hel
     assert play(restored, ticket(6), After(2)).trajectories[0].guided == 2
 
 
+@pytest.mark.parametrize("length, prefixes", [(2, [0, 1, 1, 1, 1]), (3, [0, 1, 1, 2, 2])])
+def test_short_solutions_are_begun_with_a_turn_at_least(length: int, prefixes: list[int]) -> None:
+    """A quarter of two or three turns is none. A prefix is longer only where shorter ones have not helped."""
+
+    class Few(Steps):
+        max_turns = length
+
+        def reply(self, action):
+            right, last = text(action).startswith("y"), self.turns + 1 == length
+            return Outcome((user("on"),), float(right and last), last or not right, success=right and last)
+
+        def oracle(self):
+            yield from [assistant("y")] * length
+
+    part = strategy.guided(share=1.0)
+    groups = [play(part, ticket(number), After(length - 1), Few) for number in range(5)]
+    assert [group.trajectories[0].guided for group in groups] == prefixes
+    assert sum(groups[-1].rewards) == 4
+
+
+@pytest.mark.parametrize("solution, hints", [("push b 7", ["push", "push", "push b"]), ("7", [])])
+def test_short_solutions_in_words_are_begun_with_one_and_never_given_whole(solution: str, hints: list[str]) -> None:
+    class Say(Sum):
+        def tasks(self, split):
+            return [Task(f"{split}/{i}", (user("do"),)) for i in range(4)]
+
+        def reply(self, action):
+            won = text(action) == solution
+            return Outcome(reward=float(won), terminated=True, success=won)
+
+        def oracle(self):
+            yield assistant(solution)
+
+    part, policy = strategy.guided(share=1.0), FixedPolicy()
+    for number in range(4):
+        play(part, ticket(number, size=1), policy, Say)
+    prompts = ["".join(map(chr, prompt)) for _, prompt, *_ in policy.requests]
+    assert [prompt.rpartition("\n")[2] for prompt in prompts if prompt != "do"] == hints
+
+
 def test_a_task_that_was_solved_unaided_is_not_helped() -> None:
     part = strategy.guided(share=1.0)
     groups = [play(part, ticket(number), After(0)) for number in range(3)]
@@ -126,6 +166,20 @@ def test_samplers_do_not_count_what_was_helped() -> None:
     progress.finish_ticket(group.ticket, [(group, True)])
     (result,) = progress.history.since(0)
     assert (result.size, result.successes, result.mean, result.is_varied) == (2, 0, 0.0, False)
+
+
+def test_samplers_count_an_episode_of_several_seats_once() -> None:
+    """By its first seat's result: a game that one of two wins is neither half won nor two games."""
+    progress, groups = Progress(History(4)), []
+    for seat in ("first", "second"):
+        group = play(strategy.independent, ticket(0), After(0))
+        for member, trajectory in enumerate(group.trajectories):
+            trajectory.agent, trajectory.member, trajectory.success = seat, member, seat == "first"
+        groups.append(group)
+    progress.open[0] = groups[0].ticket
+    progress.finish_ticket(groups[0].ticket, [(group, True) for group in groups])
+    (result,) = progress.history.since(0)
+    assert (result.size, result.successes) == (4, 4)
 
 
 class Says(FixedPolicy):

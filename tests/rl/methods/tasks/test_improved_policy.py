@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rl.methods.estimators.critic_targets import improved_policy
+from rl.methods.options import PartError
 from rl.methods.parts import credit
 from rl.methods.recipe import load
 from tests.support.batches import make_group, make_trajectory
@@ -45,8 +46,23 @@ def test_the_credit_compares_replies_to_the_same_state_of_a_group() -> None:
     numbers = [[0.1, 0.3], [0.2, 0.3]]  # of the turns of both; their states are those of the first and second turn
     for trajectory, row in zip(group.trajectories, numbers, strict=True):
         for turn, number in zip(trajectory.turns, row, strict=True):
-            turn.streams["reply_advantage"] = (number,) * len(turn.completion.ids)
+            turn.streams["reply_value"] = (number,) * len(turn.completion.ids)
     (parts,) = credit.improved_policy([group], load("pa_rl").normalization, keep=1.0, temperature=0.1)
     low, high = 2 / (1 + np.e), 2 * np.e / (1 + np.e)
     np.testing.assert_allclose(parts[0], [low, low, 1.0])
     np.testing.assert_allclose(parts[1], [high, 1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("part", [credit.best_replies, credit.improved_policy])
+def test_replies_of_other_roles_and_of_turns_without_a_state_are_not_compared(part) -> None:
+    """A planner's best reply and an executor's, in one state, are both the best; without states nothing is compared."""
+    group = make_group(*(make_trajectory((1, 0.0), (1, 1.0)) for _ in range(2)))
+    for member, trajectory in enumerate(group.trajectories):
+        for turn, role in zip(trajectory.turns, ("planner", "executor"), strict=True):
+            turn.state, turn.role = "same", role
+            turn.streams |= dict.fromkeys(("reply_value", "reply_advantage"), (0.1 + 0.2 * member,))
+    (parts,) = part([group], load("pa_rl").normalization)
+    assert [bool(one[0]) for one in parts] == [False, True] and (parts[1] == parts[1][0]).all()
+    group.trajectories[0].turns[1].state = ""
+    with pytest.raises(PartError, match="which 1 of 4 turns lack"):
+        part([group], load("pa_rl").normalization)

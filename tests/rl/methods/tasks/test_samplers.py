@@ -138,6 +138,19 @@ def test_vcrl_replaces_a_refused_group_by_the_best_task_of_its_bank() -> None:
     assert part.state_dict()["bank"] == []
 
 
+def test_vcrl_draws_a_task_from_its_bank_no_more_than_it_says() -> None:
+    """Also where the groups of these draws are kept; the task may come back after a draw of the ordinary kind."""
+    part, history, rng = sampler.variance_bank(replays=2), History(50), np.random.default_rng(0)
+    play(history, 0, 4, is_kept=True)
+    drawn = []
+    for number in range(40):
+        play(history, 1 + number, 0, is_kept=False)
+        drawn.append(history.draw(part, rng))
+        play(history, drawn[-1], 4 * (drawn[-1] == 0), is_kept=drawn[-1] == 0)
+    assert drawn[:2] == [0, 0] and drawn.count(0) <= 3
+    assert part.state_dict()["spent"] in ([], [0])
+
+
 def test_vcrl_moves_priorities_by_a_tenth() -> None:
     part, history = sampler.variance_bank(), History(5)
     play(history, 0, 4)

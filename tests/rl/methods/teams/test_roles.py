@@ -82,6 +82,25 @@ def test_only_the_roles_that_are_named_are_learned_and_the_others_recorded() -> 
         play(partial(strategy.by_role, train="planner"))
 
 
+class Silent(Pair):
+    """Has two roles, of which only the first speaks."""
+
+    roles = ("plan", "do")
+
+    def act(self, ids):
+        return assistant("".join(map(chr, ids[:-1])))
+
+    def observe(self, messages):
+        return Context(self._ids(messages), role="plan")
+
+
+def test_another_role_is_not_learned_where_it_alone_speaks() -> None:
+    (group,) = play(partial(strategy.by_role, train="do"), agent=Silent)
+    assert not group.trajectories and {t.agent for t in group.others} == {"plan"}
+    (group,) = play(strategy.by_role, agent=Silent)
+    assert {t.agent for t in group.trajectories} == {"plan"}  # its name is that of the role with one role, too
+
+
 def test_an_agent_without_roles_is_learned_whole() -> None:
     (group,) = play(partial(strategy.by_role, train="planner"), agent=LetterAgent)
     assert [t.agent for t in group.trajectories] == ["agent"] * 4 and not group.others

@@ -21,7 +21,7 @@ COVARIANCE = [3.0, 1.0, 1.0, 3.0]  # with advantages of 2 and -2, and a mean log
 @pytest.mark.parametrize(
     "options, left_out",
     [
-        ({"share": 2e-4}, {0}),  # at least one, the first within the bounds
+        ({"share": 2e-4}, {3}),  # at least one, in the middle of those within the bounds
         ({"share": 0.5}, {0, 3}),
         ({"share": 1.0}, {0, 3}),  # as many as there are
         ({"share": 0.5, "high": 2.5}, set()),  # none is between 1 and 2.5: the bounds are strict
@@ -38,6 +38,18 @@ def test_clip_cov_leaves_out_tokens_whose_covariance_is_within_the_bounds(option
     expected = [0.0 if token in left_out else -advantage / 4 for token, advantage in enumerate((2, 2, -2, -2))]
     assert batch.logp.grad[batch.mask].tolist() == pytest.approx(expected)
     assert rate == 1.0
+
+
+def test_clip_cov_does_not_count_tokens_that_the_clip_stops() -> None:
+    """Both have a covariance of 3; the gradient of the first is stopped by its ratio of e, whose advantage is above 0."""
+    recipe = recipes.load("clip_cov")
+    old = [[LOGP[0][0] - 1.0, *LOGP[0][1:]], LOGP[1]]
+    batch = make_tokens(LOGP, old, [2.0, -2.0], [[1, 1, 0], [1, 1, 0]])
+    with torch.no_grad():
+        streams, _ = step_streams(batch, recipe)
+        unclipped, _ = step_streams(batch, recipe.but(step=(partial(step.covariance_clip, clip=9.0, share=1.0),)))
+    assert streams["weight"][batch.mask].tolist() == [1, 1, 1, 0]
+    assert unclipped["weight"][batch.mask].tolist() == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
