@@ -172,8 +172,8 @@ class arms:
             losses.setdefault((self._bin(result.task), arm), []).append(1 - result.successes / max(result.size, 1))
             outcomes = [*self._outcomes.get(result.task, []), result.successes > 0]
             self._outcomes[result.task] = outcomes[-self.window :]
-            held = difficulty.held_bin(self._bin(result.task), self._outcomes[result.task], (), margin=self.margin)
-            self._bins[result.task] = held
+            label, of_task = self._bin(result.task), self._outcomes[result.task]
+            self._bins[result.task] = difficulty.held_bin(label, of_task, (), margin=self.margin)
         self._num_read = history.num_results
         for (label, arm), values in losses.items():
             loss, surplus = sum(values) / len(values), choices[arm] - size

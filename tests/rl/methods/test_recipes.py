@@ -55,8 +55,8 @@ AS_GRPO = {
 }
 EQUAL: dict[frozenset[str], str] = {
     **{
-        frozenset(pair): "each is DAPO here: no token's covariance is above 1, and the balanced interval is DAPO's"
-        for pair in combinations(("bapo", "clip_cov", "dapo", "rlep"), 2)
+        frozenset(pair): "each is DAPO here: the balanced interval is DAPO's"
+        for pair in combinations(("bapo", "dapo", "rlep"), 2)
     },
     frozenset(("cispo", "cispo_sampler")): "differ where ratios are decoupled from the sampler's record",
     frozenset(("seeupo", "seeupo_agents")): "differ in the phases of an update",
