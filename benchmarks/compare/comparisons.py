@@ -114,8 +114,8 @@ COMPARISONS: dict[str, Comparison] = {
         "recorded trajectories of a page: several boxes, after a start that ticks one",
         "web/Widgets-v0",
         (*PAGE, "--groups", "8", "--lr", "1.3e-4", "--eval-episodes", "80", "--minibatches", "1"),
-        48_000,
-        (*((arm, "grpo") for arm in ("ui_s1", "pivotrl", CLONING)), ("ui_s1", CLONING), ("pivotrl", CLONING)),
+        32_000,
+        (("ui_s1", "grpo"), (CLONING, "grpo"), ("ui_s1", CLONING)),
         start=(*PAGE, "--env-arg", "level=0", "--cold-start", "4000", "--cold-start-until", "0.3"),
     ),
 }
