@@ -96,7 +96,7 @@ class Session:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} has {prompt} tokens; {hint}")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         counts: dict[str, Any] = {"turns": self.env.max_turns, **self.opponents.copies(slots, self.updates)}
-        counts["opponents"] += self.judge.bytes
+        counts["other_models"] += self.judge.bytes
         counts |= {"policies": len(self.roles), "is_new": self.trained_model.is_new, "on_gpu": device.type != "cpu"}
         work = workload(settings, self.model, opening, slots, reference=asks_for_reference(recipe), **counts)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None

@@ -36,7 +36,7 @@ class Estimate:
     activations: int
     vision: int  # activations of a vision tower
     logits: int
-    opponents: int = 0  # weights and caches of the models that play other seats or judge
+    other_models: int = 0  # weights and caches of the models that play other seats or judge
 
     @property
     def total(self) -> int:
@@ -45,7 +45,7 @@ class Estimate:
 
     def summary(self) -> str:
         """Return the total and the parts that are not zero: `memory, about 3.0 GiB: weights 1.0 GiB, ...`."""
-        parts = [f"{name} {size_text(size)}" for name, size in asdict(self).items() if size]
+        parts = [f"{name.replace('_', ' ')} {size_text(size)}" for name, size in asdict(self).items() if size]
         return f"memory, about {size_text(self.total)}: {', '.join(parts)}"
 
 
@@ -88,7 +88,7 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
         activations=activation_bytes(model, work) + max(passing - logits, 0),
         vision=vision_bytes(model, _layout(shape, work)[1] * work.images, work.itemsize),
         logits=logits,
-        opponents=work.opponents + work.past * _frozen_bytes(shape, work, trainable),
+        other_models=work.other_models + work.past * _frozen_bytes(shape, work, trainable),
     )
 
 

@@ -38,7 +38,7 @@ class Workload:
         images: Tokens of one sequence that a vision tower fills.
         versions: Versions of the weights that are sampled at a time, each from a copy and a cache of its own.
         past: Frozen copies of the policy that play other seats, each with a cache.
-        opponents: Bytes of the other models that play seats or judge (`frozen_bytes`).
+        other_models: Bytes of the other models that play seats or judge (`frozen_bytes`).
         on_gpu: Whether the model is trained on a GPU, whose kernels keep other tensors.
 
     """
@@ -60,7 +60,7 @@ class Workload:
     images: int = 0
     versions: int = 1
     past: int = 0
-    opponents: int = 0
+    other_models: int = 0
     on_gpu: bool = False
 
 
@@ -75,7 +75,7 @@ def workload(
     policies: int = 1,
     turns: int = 1,
     past: int = 0,
-    opponents: int = 0,
+    other_models: int = 0,
     on_gpu: bool = False,
 ) -> Workload:
     """Return what a run with these settings does with its model, as far as memory depends on it.
@@ -90,7 +90,7 @@ def workload(
         policies: Policies that are trained.
         turns: Turns of an episode. Each is taken to show as many images as the first prompt, while there is room.
         past: Copies of past weights that play other seats.
-        opponents: Bytes of the other models that play seats or judge.
+        other_models: Bytes of the other models that play seats or judge.
         on_gpu: Whether the model is trained on a GPU.
 
     """
@@ -113,6 +113,6 @@ def workload(
         images=min(turns * image_tokens(model, opening), settings.max_tokens or 0),
         versions=settings.lag + 1 if settings.in_flight == "pin" else 1,
         past=past,
-        opponents=opponents,
+        other_models=other_models,
         on_gpu=on_gpu,
     )

@@ -77,7 +77,7 @@ class Opponents:
             for engine in engines
             if isinstance(engine, HFPolicy)
         ]
-        return {"past": past, "opponents": sum(sizes)}
+        return {"past": past, "other_models": sum(sizes)}
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""

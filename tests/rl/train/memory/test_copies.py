@@ -74,8 +74,8 @@ def test_past_weights_are_counted_with_their_caches(kind: str, rank: int) -> Non
     if rank:
         lora.attach(net, rank, alpha=8)
     engines = [HFPolicy(copy_model(net), slots=3, context=64) for _ in range(2)]
-    work = Workload(64, 64, slots=3, rank=rank, past=2, opponents=1000)
-    assert estimate(net, work).opponents == pytest.approx(1000 + bytes_of(engines, net), rel=0.02)
+    work = Workload(64, 64, slots=3, rank=rank, past=2, other_models=1000)
+    assert estimate(net, work).other_models == pytest.approx(1000 + bytes_of(engines, net), rel=0.02)
 
 
 def dry_run(*words: str) -> dict[str, float]:
@@ -84,7 +84,7 @@ def dry_run(*words: str) -> dict[str, float]:
     assert result.code == 0, result.err
     line = re.search(r"memory, about ([\d.]+) MiB: (.*)", result.out)
     assert line is not None
-    parts = (part.split() for part in line[2].split(", "))
+    parts = (part.rsplit(" ", 2) for part in line[2].split(", "))
     return {"total": float(line[1])} | {name: float(size) for name, size, _ in parts}
 
 
@@ -101,6 +101,8 @@ def test_a_dry_run_counts_opponents() -> None:
     other = dry_run(*flags(KUHN, groups=32, opponent=small_model()))
     script = dry_run(*flags(KUHN, groups=32, opponent="random"))
     one, two = (dry_run(*flags(KUHN, groups=32, updates=5, opponent=f"pool:every={n}")) for n in (10, 5))
-    assert "opponents" not in alone and "opponents" not in script
-    assert other["opponents"] > other["weights"]
-    assert two["opponents"] == pytest.approx(2 * one["opponents"], abs=0.2) and one["opponents"] > one["weights"]
+    assert "other models" not in alone and "other models" not in script
+    assert other["other models"] > other["weights"]
+    assert (
+        two["other models"] == pytest.approx(2 * one["other models"], abs=0.2) and one["other models"] > one["weights"]
+    )

@@ -351,9 +351,9 @@ def test_a_reply_that_the_models_context_cuts_off_is_too_long(most: int, limit: 
 
 def test_the_estimate_of_memory_counts_a_judge_in_this_process() -> None:
     own = flags("Low", algo="fapo", verdict="first_error:max_tokens=64", judge=small_model(), updates=1)
-    assert "opponents " in train(*own, "--dry-run").out
+    assert "other models " in train(*own, "--dry-run").out
     plain = train(*flags("Low", updates=1), "--dry-run").out
-    assert "memory, about" in plain and "opponents " not in plain
+    assert "memory, about" in plain and "other models " not in plain
 
 
 def test_a_recipe_without_verdicts_has_no_judge() -> None:
