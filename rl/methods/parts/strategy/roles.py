@@ -25,8 +25,10 @@ async def by_role(runner: Runner, ticket: Ticket, *, train: str = "") -> list[Gr
     agent without roles. A role costs a forward pass of its own over what it shares with others.
     """
     groups = [part for group in await independent(runner, ticket) for part in _split(group)]
+    if not train:
+        return groups
     names, roles = train.split(BETWEEN), getattr(runner.make_agent(), "roles", ())
-    if not train or (len(groups) == 1 and not roles and _name(groups[0]) in ("", "agent")):
+    if len(groups) == 1 and not roles and _name(groups[0]) in ("", "agent"):
         return groups
     pupils = [group for group in groups if _name(group) in names]
     rest = [group for group in groups if _name(group) not in names]
