@@ -53,6 +53,7 @@ class ExtensionAgent(ChatAgent):
     """
 
     has_internal_replies = True
+    roles = (ROLE,)
     options: ClassVar[Mapping[str, Option]] = {
         "turns": Option("turns of the first budget", is_required=True),
         "more": Option("turns of the extension", is_required=True),

@@ -43,6 +43,7 @@ class SummaryAgent(ChatAgent):
     """
 
     has_internal_replies = True
+    roles = (ROLE,)
     options: ClassVar[Mapping[str, Option]] = {
         "tokens": Option("tokens of a context above which a summary is asked for", is_required=True),
         "turns": Option("the latest turns, which stay as they were (default: 1)", 0),

@@ -22,10 +22,15 @@ class Role:
     seats: tuple[str, ...]
 
     def groups_of(self, groups: Iterable[Group]) -> list[Group]:
-        """Return those of `groups` whose members played a seat of this role: all of them for the only role."""
+        """Return those of `groups` whose members played a seat of this role: all of them for the only role.
+
+        A group of one of the roles that an agent has within a seat, `SEAT.ROLE`, is the seat's.
+        """
         if not self.name:
             return list(groups)
-        return [group for group in groups if group.trajectories and group.trajectories[0].agent in self.seats]
+        places = tuple(f"{seat}." for seat in self.seats)
+        names = [(group, group.trajectories[0].agent) for group in groups if group.trajectories]
+        return [group for group, name in names if name in self.seats or name.startswith(places)]
 
 
 def parse_roles(words: Sequence[str], seats: Sequence[str], *, must_cover: bool = True) -> tuple[Role, ...]:

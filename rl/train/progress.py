@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe
-from rl.records import Group, Ticket, Trajectory
+from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
 
 
@@ -62,17 +62,17 @@ class Progress:
         """Take over what came of an open ticket, and report it to the history.
 
         `of_ticket` are its groups, each with whether to train on it. Members that were replayed or guided say nothing
-        of how hard the task is, and are left out of the history, as are further records of a member, which other seats
-        or roles have of its episode.
+        of how hard the task is, and are left out of the history, as are records that further seats or roles have of a
+        member's episode.
         """
         del self.open[ticket.number]
         self.ended[ticket.number] = of_ticket
         self.history.close(ticket.index)
         by_group = [[t for t in group.trajectories if not (t.replayed or t.guided)] for group, _ in of_ticket]
-        by_member: dict[int, Trajectory] = {}
-        for member in (one for of_group in by_group for one in of_group):
-            by_member.setdefault(member.member, member)
-        if members := [*by_member.values()]:
+        first: dict[int, str] = {}  # the seat or role that each member is counted by
+        records = [one for of_group in by_group for one in of_group]
+        members = [one for one in records if first.setdefault(one.member, one.agent) == one.agent]
+        if members:
             self.history.record(
                 ticket.index,
                 sum(member.reward for member in members) / len(members),

@@ -1,7 +1,7 @@
 // Runs before a page's own scripts: counts its short timers and what it opens, so that an action can wait for its effects.
 (() => {
   const LONGEST_MS = 1000, DEEPEST = 5, UNSENT_MS = 250;  // a timer set by a timer set by ... is a loop, and nothing waits for it
-  const later = window.setTimeout.bind(window);
+  const later = window.setTimeout.bind(window), forget = window.clearTimeout.bind(window);
   const pending = new Set();
   let depth = 0, opened = 0, waiting = [], isLeaving = false;
   const check = () => {
@@ -64,7 +64,6 @@
   })).then(number => { opened = 0; return number; })});
   // What a page tells its site with an observation, at no request of its own; sent by itself if nobody looks.
   const RequestOfPage = window.XMLHttpRequest, beacon = navigator.sendBeacon?.bind(navigator);
-  const forget = window.clearTimeout.bind(window);
   let posts = [], unsent;
   const take = () => { const taken = posts; posts = []; forget(unsent); return taken; };
   const flush = () => {

@@ -102,10 +102,11 @@ class arms:
     """Rollout-GDRO (arXiv:2601.19280): each bin of difficulty plays a bandit for the number of episodes of its tasks.
 
     A task's bin is the share of its last `window` groups with any success; it leaves a bin only where that share is
-    past the bin's edge by `margin`. In each bin the numbers of episodes that may be chosen, two or more, are arms with
-    exponential weights. Of all choices of an arm per bin the likeliest is taken whose episodes
-    add up to `size` per task. An arm that was played gains the failure rate of its groups less `price` times what it
-    costs above `size`, and the price follows the mean number of episodes.
+    past the bin's edge by `margin`. In each bin the numbers of episodes that may be chosen, two or more (one as well
+    where `size` is 1), are arms with exponential weights. Of all choices of an arm per bin the likeliest is taken whose
+    episodes add up to `size` per task. An arm that was played gains the failure rate of its groups less `price` times
+    what it costs above `size`. The price follows the mean number of episodes; as `size` is an arm, the budget is met
+    exactly, and the price stays 0.
 
     Attributes:
         eta: Sharpness of the weights.

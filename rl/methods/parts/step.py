@@ -112,8 +112,8 @@ def covariance_clip(
     """Clip-Cov (arXiv:2505.22617): weight 0 on some tokens whose covariance is within `low` and `high`.
 
     As many as the `share` of all tokens, at least one where there are any, spread evenly over those within the bounds.
-    Tokens that the surrogate's clip stops anyway, because their ratio is beyond `clip` from 1 on the side of their
-    advantage, are not counted among these.
+    Tokens whose ratio is beyond `clip` from 1 on the side of their advantage are not counted among these, because the
+    surrogate's clip stops them anyway: `clip` is to be its bound.
     """
     value = step_wide.covariance(tokens.adv, tokens.logp, tokens.mask)
     beyond = ((tokens.logp - tokens.old).exp() - 1) * tokens.adv.sign() > clip

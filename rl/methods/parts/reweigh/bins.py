@@ -19,7 +19,8 @@ from rl.records import Group, Trajectory
 class hard_bins:
     """Prompt-GDRO (arXiv:2601.19280): advantages times the weight of their task's bin, 1 on average over the update.
 
-    A task's bin is the share of its last `window` groups with any success; it leaves a bin only where that share is
+    A task's bin is the share of its last `window` groups with any success, of several seats or roles those of the first
+    (where seats have policies of their own, those of each); it leaves a bin only where that share is
     past the bin's edge by `margin`. A bin's score is a moving average of the failure rate of its groups, and its weight
     is exponential in the score. Weights of an update come from the updates before it.
 
@@ -65,15 +66,15 @@ class hard_bins:
         self._outcomes = {index: list(outcomes) for index, _, outcomes in state["tasks"]}
 
     def _learn(self, groups: Sequence[Group]) -> None:
-        fresh = [group for group in groups if group.trajectories and not _is_helped(group.trajectories[0])]
-        labels = [self._bins.get(group.ticket.index, "0") for group in fresh]
-        losses = [1 - sum(member.success for member in group.trajectories) / len(group.trajectories) for group in fresh]
+        own = [(group.ticket, [one.success for one in group.trajectories if not _is_helped(one)]) for group in groups]
+        results = [(ticket, successes) for ticket, successes in own if successes]
+        labels = [self._bins.get(ticket.index, "0") for ticket, _ in results]
+        losses = [1 - sum(successes) / len(successes) for _, successes in results]
         means = difficulty.bin_losses(labels, losses)
         self._scores = difficulty.update_scores(self._scores, means, beta=self.beta)
-        first = {group.ticket.number: group for group in reversed(fresh)}  # of several seats or roles
-        for group in reversed(first.values()):
-            index = group.ticket.index
-            outcomes = [*self._outcomes.get(index, []), any(member.success for member in group.trajectories)]
+        first = {ticket.number: (ticket.index, any(successes)) for ticket, successes in reversed(results)}
+        for index, is_won in reversed(first.values()):
+            outcomes = [*self._outcomes.get(index, []), is_won]
             self._outcomes[index] = outcomes[-self.window :]
             before = self._bins.get(index, "0")
             self._bins[index] = difficulty.held_bin(before, self._outcomes[index], (), margin=self.margin)

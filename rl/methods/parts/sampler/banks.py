@@ -49,7 +49,10 @@ class variance_bank:
             self._gaps += not result.is_kept
         self._num_read = history.num_results
         while len(self._bank) > self.most:
-            del self._bank[min(self._bank, key=lambda index: self._bank[index][0])]
+            least = min(self._bank, key=lambda index: self._bank[index][0])
+            del self._bank[least]
+            if history.pending[least]:  # its group that is being played does not bring it back
+                self._spent.add(least)
         idle = [index for index in self._bank if not history.pending[index]]
         if not (self._gaps and idle):
             index = shuffled(history, rng)

@@ -32,7 +32,8 @@ async def by_role(runner: Runner, ticket: Ticket, *, train: str = "") -> list[Gr
         return groups
     pupils = [group for group in groups if _name(group) in names]
     rest = [group for group in groups if _name(group) not in names]
-    names_here = {*runner.seats, *roles, *filter(None, map(_name, groups))}
+    own = roles if len(runner.seats) < 2 else [f"{seat}.{role}" for seat in runner.seats for role in roles]
+    names_here = {*runner.seats, *own, *filter(None, map(_name, groups))}
     if not names_here & {*names}:
         there = ", ".join(sorted(filter(None, map(_name, groups))))
         raise PartError(f"strategy by_role: train={train}: nobody of that name speaks; there are {there}")

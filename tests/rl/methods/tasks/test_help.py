@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import numpy as np
 import pytest
 
 from envs.env import Env
@@ -149,8 +150,6 @@ def test_half_of_a_group_is_given_a_hint_as_long_as_the_task_is_hard() -> None:
 
 
 def test_hints_change_what_a_success_is_worth() -> None:
-    import numpy as np
-
     group = play(strategy.hinted, ticket(0), After(2))
     credit = [[np.array([-1.0]), np.array([-1.0]), np.array([1.0]), np.array([1.0])]]
     (result,) = reweigh.by_hint([group], credit)
@@ -180,6 +179,30 @@ def test_samplers_count_an_episode_of_several_seats_once() -> None:
     progress.finish_ticket(groups[0].ticket, [(group, True) for group in groups])
     (result,) = progress.history.since(0)
     assert (result.size, result.successes) == (4, 4)
+
+
+def test_samplers_count_every_group_of_a_ticket_that_one_agent_played() -> None:
+    """Groups of single turns hold different episodes with equal numbers; only the last of these pays."""
+    progress, groups = Progress(History(4)), []
+    for turn in range(3):
+        group = play(strategy.independent, ticket(0), After(0 if turn == 2 else 9))
+        groups.append(group)
+    progress.open[0] = groups[0].ticket
+    progress.finish_ticket(groups[0].ticket, [(group, True) for group in groups])
+    (result,) = progress.history.since(0)
+    assert (result.size, result.successes, result.mean) == (12, 4, pytest.approx(1 / 3))
+
+
+def test_bins_of_difficulty_learn_from_members_that_nobody_helped() -> None:
+    part = reweigh.hard_bins()
+    helped = play(strategy.hinted, ticket(0), After(2))  # half of the group succeeds, with help alone
+    assert helped.rewards == [0, 0, 1, 1]
+    part([helped], [[np.ones(1) for _ in helped.trajectories]])
+    assert part.state_dict()["tasks"] == [[0, "0", [False]]]
+    helped.trajectories.reverse()
+    again = reweigh.hard_bins()
+    again([helped], [[np.ones(1) for _ in helped.trajectories]])
+    assert again.state_dict() == part.state_dict()
 
 
 class Says(FixedPolicy):

@@ -139,16 +139,24 @@ def test_vcrl_replaces_a_refused_group_by_the_best_task_of_its_bank() -> None:
 
 
 def test_vcrl_draws_a_task_from_its_bank_no_more_than_it_says() -> None:
-    """Also where the groups of these draws are kept; the task may come back after a draw of the ordinary kind."""
-    part, history, rng = sampler.variance_bank(replays=2), History(50), np.random.default_rng(0)
+    """Also where the groups of these draws are kept; the task comes back after a draw of the ordinary kind."""
+    part, history, rng = sampler.variance_bank(replays=2), History(2), np.random.default_rng(0)
     play(history, 0, 4, is_kept=True)
-    drawn = []
-    for number in range(40):
-        play(history, 1 + number, 0, is_kept=False)
-        drawn.append(history.draw(part, rng))
-        play(history, drawn[-1], 4 * (drawn[-1] == 0), is_kept=drawn[-1] == 0)
-    assert drawn[:2] == [0, 0] and drawn.count(0) <= 3
-    assert part.state_dict()["spent"] in ([], [0])
+
+    def draw() -> int:
+        play(history, 1, 0, is_kept=False)  # there is a gap to fill
+        index = history.draw(part, rng)
+        play(history, index, 4 * (index == 0), is_kept=index == 0)
+        return index
+
+    assert [draw(), draw()] == [0, 0] and part.state_dict()["spent"] == [0]
+    restored = sampler.variance_bank(replays=2)
+    restored.load_state_dict(json.loads(json.dumps(part.state_dict())))
+    assert restored.state_dict() == part.state_dict()
+    while draw() != 0:
+        assert part.state_dict()["spent"] == [0] and part.state_dict()["bank"] == []
+    assert part.state_dict()["spent"] == []  # that was the ordinary kind
+    assert [draw(), draw()] == [0, 0] and part.state_dict()["spent"] == [0]
 
 
 def test_vcrl_moves_priorities_by_a_tenth() -> None:

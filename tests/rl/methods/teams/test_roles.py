@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from agents import catalogue
 from agents.agent import Context, Internal
 from envs.types import assistant
 from rl.learner import batch
@@ -99,6 +100,12 @@ def test_another_role_is_not_learned_where_it_alone_speaks() -> None:
     assert not group.trajectories and {t.agent for t in group.others} == {"plan"}
     (group,) = play(strategy.by_role, agent=Silent)
     assert {t.agent for t in group.trajectories} == {"plan"}  # its name is that of the role with one role, too
+
+
+@pytest.mark.parametrize("name", ["stack", "summarise", "extension", "team"])
+def test_agents_that_ask_under_a_role_say_which(name: str) -> None:
+    """So that `train=ROLE` does not learn from whoever speaks in the role's place."""
+    assert catalogue.AGENTS[name].roles
 
 
 def test_an_agent_without_roles_is_learned_whole() -> None:
