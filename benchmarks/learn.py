@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
             level, when = entry[key]["mean"], key.removeprefix("success_")
             axis.axhline(level, color="black", ls=line, lw=1)
             axis.text(1, level + offset, f"held-out, {when}: {level:.2f}", size=8)
-        axis.set_title(entry["env"], size=10)
+        axis.set_title(fill(entry["env"], 46), size=10)
         axis.set(xlabel="update", ylim=(0, 1.06))
     for axis in axes[:, 0]:
         axis.set_ylabel("training reward (sampled)")
