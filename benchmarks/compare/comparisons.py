@@ -117,6 +117,7 @@ COMPARISONS: dict[str, Comparison] = {
         32_000,
         (("ui_s1", "grpo"), (CLONING, "grpo"), ("ui_s1", CLONING)),
         start=(*PAGE, "--env-arg", "level=0", "--cold-start", "4000", "--cold-start-until", "0.3"),
+        measure="held_out",
     ),
 }
 COMPARISONS["clarify-weak-start-longer"] = replace(
