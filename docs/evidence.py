@@ -135,14 +135,20 @@ def measured(name: str) -> str:
     """What `benchmarks` found a recipe to add to its parent: mean and 95 % interval, task by task."""
     results = ROOT / "benchmarks" / "results"
     files = [file for kind in ("credit", "methods") for file in sorted(results.glob(f"{kind}-*.json"))]
-    entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]
+    contents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    pairs = [(entry, _measure(content)) for content in contents for entry in content["comparisons"]]
     return "; ".join(
         f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}{_variant(entry['comparison'])}: "
-        f"{entry['area']['mean']:+.3f} "
-        f"({entry['area']['interval'][0]:+.3f} to {entry['area']['interval'][1]:+.3f}) against `{entry['against']}`"
-        for entry in entries
+        f"{entry[key]['mean']:+.3f} "
+        f"({entry[key]['interval'][0]:+.3f} to {entry[key]['interval'][1]:+.3f}) against `{entry['against']}`"
+        for entry, key in pairs
         if entry["arm"] == name
     )
+
+
+def _measure(content: dict) -> str:
+    """Held-out success where the curves of a comparison's arms cannot be compared, else the area under them."""
+    return "held_out" if content.get("setting", {}).get("measure") == "held_out" else "area"
 
 
 def _variant(comparison: str) -> str:
