@@ -22,15 +22,19 @@ myst_enable_extensions = ["colon_fence"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"{project} {release}"
-_FOLDER_LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*)\)")
+_OUTER_LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*)\)")
 
 
-def _drop_folder_links(app: Sphinx, name: str, source: list[str]) -> None:
-    """Turn links to folders outside `docs/` into plain text: the site has no such pages."""
-    folder = Path(app.srcdir)
-    source[0] = _FOLDER_LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
+def _drop_outer_links(app: Sphinx, name: str, source: list[str]) -> None:
+    """Turn links to folders and to Markdown files outside `docs/` into plain text: the site has no such pages."""
+
+    def replacement(link: re.Match[str]) -> str:
+        target = Path(app.srcdir) / link[2]
+        return link[1] if target.is_dir() or target.suffix == ".md" else link[0]
+
+    source[0] = _OUTER_LINK.sub(replacement, source[0])
 
 
 def setup(app: Sphinx) -> None:
     """Register the hook above."""
-    app.connect("source-read", _drop_folder_links)
+    app.connect("source-read", _drop_outer_links)

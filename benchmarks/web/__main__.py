@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -79,6 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--browsergym-python", default=sys.executable, help="a Python with browsergym-miniwob")
     parser.add_argument("--out", type=output_file, help="file of the result (default: benchmarks/results)")
     args = parser.parse_args(argv)
+    for flag, python in (("--miniwob-python", args.miniwob_python), ("--browsergym-python", args.browsergym_python)):
+        if not shutil.which(python):
+            parser.error(f"{flag} {python}: no such program")
     console = Console(highlight=False)
     result: dict[str, Any] = {**record.provenance(torch.device("cpu"), [0])}
     result["observation_ms"], result["late_effects"] = contexts.observation_ms(), contexts.stale_observations()

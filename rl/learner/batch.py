@@ -83,7 +83,7 @@ def trajectory_rows(
                 trajectory=number,
                 group=group,
                 temperature=temperature,
-                replayed=trajectory.replayed,
+                replayed=trajectory.replayed or bool(trajectory.player),
                 agent=trajectory.agent,
                 episode=episode,
                 images=tuple(history.images),

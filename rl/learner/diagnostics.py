@@ -39,7 +39,6 @@ class Diagnostics:
             if not self.norms:
                 replayed = tokens.labels.replayed
                 fresh = mask if replayed is None else mask & ~replayed[:, None]
-                fresh = fresh & (tokens.sampler_logp * mask != 0).any(1, keepdim=True)  # else a demonstration
                 gap = (tokens.logp - tokens.sampler_logp).clamp(-20.0, 20.0) * fresh  # of sampler and trainer
                 k3 = gap.exp() - 1 - gap
                 first = torch.stack([k3.sum(), fresh.sum().to(k3.dtype)])

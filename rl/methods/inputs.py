@@ -50,7 +50,7 @@ class Row:
     trajectory: int
     group: int
     temperature: float = 1.0
-    replayed: bool = False
+    replayed: bool = False  # of an earlier group, or played by another than the policy
     agent: str = "agent"  # whose trajectory it is: a seat, or a role
     episode: int = 0  # trajectories of the same episode have the same number
     images: tuple[PlacedImage, ...] = ()  # those that tokens of `prefix` and `ids` stand for
@@ -68,7 +68,9 @@ class Labels:
     trajectory: Tensor  # (B,) int64, numbered over the whole optimiser step
     group: Tensor  # (B,) int64
     turn: Tensor  # (B, T) int64, turn index of a sampled token, -1 elsewhere
-    replayed: Tensor | None = None  # (B,) bool, True for a record of an earlier group; None where there is none
+    replayed: Tensor | None = (
+        None  # (B,) bool, True for a record of an earlier group or of a demonstration; None where there is none
+    )
 
 
 @dataclass(frozen=True, slots=True)

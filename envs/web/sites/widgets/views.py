@@ -59,8 +59,8 @@ class Handbook(App):
 def tabs(draw: Draw) -> Case:
     """Open a tab and a section in it, and copy a code into a field."""
     names = draw.some(TOPICS, draw.by_level(2, 2, 3, 4))
-    shown, length = _TABS[: draw.by_level(2, 2, 3, 4)], draw.by_level(2, 5, 5, 5)
-    codes = {each: {name: draw.code(length) for name in draw.shuffle(names)} for each in shown}
+    tab_names, length = _TABS[: draw.by_level(2, 2, 3, 4)], draw.by_level(2, 5, 5, 5)
+    codes = {each: {name: draw.code(length) for name in draw.shuffle(names)} for each in tab_names}
     tab, name = draw.one(list(codes)), draw.one(names)
     code = codes[tab][name]
     site = Handbook({"codes": codes, "entry": ""})

@@ -35,7 +35,9 @@ class variance_bank:
     _num_read: int = field(default=0, init=False, compare=False)
     _gaps: int = field(default=0, init=False, compare=False)  # groups that are to be replaced
     _bank: dict[int, tuple[float, int]] = field(default_factory=dict, init=False, compare=False)  # priority, replays
-    _spent: set[int] = field(default_factory=set, init=False, compare=False)  # tasks that have left it by their replays
+    _barred_tasks: set[int] = field(
+        default_factory=set, init=False, compare=False
+    )  # until they are drawn in random order
 
     def __call__(self, history: History, rng: np.random.Generator) -> int:
         """Return the index of a task."""
@@ -44,7 +46,7 @@ class variance_bank:
             if result.task in self._bank:
                 priority, num_replays = self._bank[result.task]
                 self._bank[result.task] = self.momentum * priority + (1 - self.momentum) * share, num_replays
-            elif result.is_kept and result.task not in self._spent:
+            elif result.is_kept and result.task not in self._barred_tasks:
                 self._bank[result.task] = share, 0
             self._gaps += not result.is_kept
         self._num_read = history.num_results
@@ -52,11 +54,11 @@ class variance_bank:
             least = min(self._bank, key=lambda index: self._bank[index][0])
             del self._bank[least]
             if history.pending[least]:  # its group that is being played does not bring it back
-                self._spent.add(least)
+                self._barred_tasks.add(least)
         idle = [index for index in self._bank if not history.pending[index]]
         if not (self._gaps and idle):
             index = shuffled(history, rng)
-            self._spent.discard(index)
+            self._barred_tasks.discard(index)
             return index
         self._gaps -= 1
         index = max(idle, key=lambda one: self._bank[one][0])
@@ -64,16 +66,16 @@ class variance_bank:
         if num_replays + 1 < self.replays:
             self._bank[index] = priority, num_replays + 1
         else:
-            self._spent.add(index)
+            self._barred_tasks.add(index)
         return index
 
     def state_dict(self) -> dict[str, Any]:
         """The bank, the tasks that have left it, the groups to be replaced, and how far the history has been read."""
         bank = [[index, *entry] for index, entry in self._bank.items()]
-        return {"read": self._num_read, "gaps": self._gaps, "bank": bank, "spent": sorted(self._spent)}
+        return {"read": self._num_read, "gaps": self._gaps, "bank": bank, "barred": sorted(self._barred_tasks)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state_dict()`."""
         self._num_read, self._gaps = state["read"], state["gaps"]
         self._bank = {index: (priority, num_replays) for index, priority, num_replays in state["bank"]}
-        self._spent = set(state.get("spent", ()))  # a checkpoint from before it was counted has none
+        self._barred_tasks = set(state.get("barred", ()))  # a checkpoint from before it was counted has none

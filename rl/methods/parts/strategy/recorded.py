@@ -24,4 +24,6 @@ async def recorded(runner: Runner, ticket: Ticket) -> list[Group]:
     renderer = getattr(agent, "renderer", None)
     if renderer is None:
         raise PartError("--strategy recorded: the agent does not write tokens, so there is nothing to imitate")
-    return [Group(ticket, [tokenize(expert, agent, renderer.write)])]
+    trajectory = tokenize(expert, agent, renderer.write)
+    trajectory.player = "oracle"
+    return [Group(ticket, [trajectory])]

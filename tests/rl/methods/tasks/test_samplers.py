@@ -149,14 +149,14 @@ def test_vcrl_draws_a_task_from_its_bank_no_more_than_it_says() -> None:
         play(history, index, 4 * (index == 0), is_kept=index == 0)
         return index
 
-    assert [draw(), draw()] == [0, 0] and part.state_dict()["spent"] == [0]
+    assert [draw(), draw()] == [0, 0] and part.state_dict()["barred"] == [0]
     restored = sampler.variance_bank(replays=2)
     restored.load_state_dict(json.loads(json.dumps(part.state_dict())))
     assert restored.state_dict() == part.state_dict()
     while draw() != 0:
-        assert part.state_dict()["spent"] == [0] and part.state_dict()["bank"] == []
-    assert part.state_dict()["spent"] == []  # that was the ordinary kind
-    assert [draw(), draw()] == [0, 0] and part.state_dict()["spent"] == [0]
+        assert part.state_dict()["barred"] == [0] and part.state_dict()["bank"] == []
+    assert part.state_dict()["barred"] == []  # that was the ordinary kind
+    assert [draw(), draw()] == [0, 0] and part.state_dict()["barred"] == [0]
 
 
 def test_vcrl_moves_priorities_by_a_tenth() -> None:
