@@ -50,10 +50,10 @@ class Overhead:
         played = self.play()
         if errors := [one.error for group in played for one in group.errored]:
             raise RuntimeError(f"{len(errors)} of {len(errors) + 8 * groups} episodes failed: {errors[0]}")
-        told = [turn.completion for group in played for one in group.trajectories for turn in one.turns]
-        if told != self.sample():
+        completions = [turn.completion for group in played for one in group.trajectories for turn in one.turns]
+        if completions != self.sample():
             raise Disagreement("whole groups and their requests alone draw different tokens")
-        self.tokens = sum(len(completion.ids) for completion in told)
+        self.tokens = sum(len(completion.ids) for completion in completions)
         self.runner.policy = self.policy
 
     def play(self) -> list[Group]:

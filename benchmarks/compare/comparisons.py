@@ -192,11 +192,27 @@ def hall(about: str, *dials: str, arms: tuple[str, ...] = ("gigpo", "graph"), to
     )
 
 
+CRITIC = "turn_ppo --credit turn_gae:lam=0.5"
+AT_ONCE = "turn_grpo --credit turn_returns:gamma=0"
+
 COMPARISONS |= {
-    "doors-late": hall("the last 3 of 8 doors decide", "placement=late"),
-    "doors-early": hall("the first 3 of 8 doors decide", "placement=early", arms=("graph",)),
+    "doors-late": hall(
+        "the last 3 of 8 doors decide",
+        "placement=late",
+        arms=("gigpo", "hgpo", "graph", "arpo", "tree_grpo", CRITIC),
+    ),
+    "doors-early": hall("the first 3 of 8 doors decide", "placement=early", arms=("gigpo", "hgpo", "graph", CRITIC)),
     "doors-share": hall(
         "success is drawn with the share of 3 rights", "rule=share", "placement=spread", arms=("graph",)
     ),
-    "doors-pay": hall("each of 3 rights is paid at once", "rule=pay", "placement=spread", arms=("turn_grpo", "graph")),
+    "doors-pay": hall(
+        "each of 3 rights is paid at once",
+        *("rule=pay", "placement=spread"),
+        arms=("turn_grpo", AT_ONCE, "trloo --reduce sequence_mean", "graph"),
+    ),
+    "doors-slip": hall(
+        "a wrong letter at one of the last 3 of 8 doors ends the episode",
+        *("rule=slip", "placement=late"),
+        arms=("arpo", "tree_grpo", "graph"),
+    ),
 }
