@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
 from envs.grading.expression import evaluate
 from envs.grading.lines import MAX_REPLY, after_words, answer_line, bare_answer, continues, only_line
-from envs.grading.marks import CLAUSE, json_answer, marked_texts
+from envs.grading.marks import CLAUSE, has_marks, is_revised, json_answer, marked_texts, text_behind_marks
 from envs.grading.number import CHECK_MARKS, MAX_TEXT, is_false_equation, parse_number, plain_fractions, strip_markup
 
 Kind = Literal["marked", "phrase", "line", "last", "unclear", "none"]
@@ -47,9 +47,12 @@ _ENDING = re.compile(rf"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”{CHECK_MAR
 _CONTRAST = re.compile(r",\s+(?:and\s+)?not\s+[$€£]?-?[0-9][0-9,.]*(?=[.!\s*_`]*$)")  # "18, not 17"
 _LETTER_LABEL = re.compile(r"\(?[A-Za-z][:)]")
 _FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code block
-_NOTATION = re.compile(r"[^\x00-\x7f]|[A-Za-z=^]|[0-9] [0-9]{3}")  # what a number in other notation contains
+_NOTATION = re.compile(
+    r"[^\x00-\x7f]|[A-Za-z=^]|[0-9] [0-9]{3}|[0-9] [0-9]+/"
+)  # what a number in other notation contains
 _SCALE = re.compile(r" (?:hundred|thousand|[mbtr]{1,2}illion)s?$", re.IGNORECASE)
 _DELIMITER = re.compile(r"\\[()\[\]]|(?<!\S)\${1,2}(?=[\s.,;:!?]|$)")  # around a formula, apart from it
+_EMPHASIS = re.compile(r"\*\*|`")
 _OPENING = re.compile(r"[(\[{]")
 _NUMERAL = re.compile(r"\S+")
 _GROUP = re.compile(r"[0-9]{3}")
@@ -88,7 +91,7 @@ def single_line(reply: str) -> str:
     line = reply if len(reply) > MAX_REPLY else (_FENCE.sub("", reply) if "```" in reply else reply).strip()
     if "\n" in line or len(line) > MAX_REPLY:
         line = bare_answer(answer_line(reply))
-    if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in marked_texts(line)):
+    if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or has_marks(line):
         return ""
     return line
 
@@ -102,7 +105,7 @@ def collections_in(reply: str) -> Iterator[str]:
     if line := single_line(reply):
         yield line
     line = only_line(reply)
-    answer = "" if _PHRASE.search(line) or _has_mark(line) else after_words(line)
+    answer = "" if _PHRASE.search(line) or has_marks(line) else after_words(line)
     if answer and not _OPENING.search(line[: line.rfind(answer)]):
         yield answer
 
@@ -149,9 +152,9 @@ def _declared_by_line(reply: str) -> Declaration | None:
     phrase = _declared_phrase(line)
     if phrase is not None:
         is_clear = _has_digit(phrase.text) and number_in_phrase(phrase.text) is not None
-        return phrase if is_clear or (phrase.text and not _has_mark(reply)) else None
-    bare = bare_answer(line)
-    if not bare or (not (_has_digit(bare) or "{" in bare or "\\" in bare) and _has_mark(reply)):
+        return phrase if is_clear or (phrase.text and not has_marks(reply)) else None
+    bare = bare_answer(_EMPHASIS.sub("", line).strip(CHECK_MARKS + " "))
+    if not bare or (not (_has_digit(bare) or "{" in bare or "\\" in bare) and has_marks(reply)):
         return None
     return Declaration("line", bare)
 
@@ -173,15 +176,13 @@ def _declared_anywhere(reply: str) -> Declaration:
 def _declared_mark(reply: str) -> Declaration | None:
     """The answer in the marks of a text; "unclear" where they differ; None without marks."""
     mark = _agreement(marked_texts(reply), read_number)
-    if mark is None:
-        mark = json_answer(reply)
+    mark = json_answer(reply) if mark is None else mark
     if mark is None:
         return None
-    return Declaration("marked", mark) if mark else Declaration("unclear")
-
-
-def _has_mark(reply: str) -> bool:
-    return any(True for _ in marked_texts(reply))
+    behind = text_behind_marks(reply)
+    later = _declared_phrase(behind) if behind else None
+    is_other = later is not None and _has_digit(later.text) and number_in_phrase(later.text) != read_number(mark)
+    return Declaration("unclear") if not mark or is_other or is_revised(behind) else Declaration("marked", mark)
 
 
 def _declared_phrase(reply: str) -> Declaration | None:
@@ -302,10 +303,9 @@ def _are_joined(between: list[str]) -> bool:
 
 def _stands_alone(words: list[str], at: int, *, reach: int, reach_before: int | None = None) -> bool:
     """Whether no operator precedes the number at `at`, and `reach` words on either side do not change its value."""
-    reach_before = reach if reach_before is None else reach_before
-    if at and reach_before and words[at - 1] in _OPERATORS:
-        return False
-    return keeps_value(" ".join(words[max(0, at - reach_before) : at]), " ".join(words[at + 1 : at + 1 + reach]))
+    start = max(0, at - (reach if reach_before is None else reach_before))
+    has_operator = start < at and words[at - 1] in _OPERATORS
+    return not has_operator and keeps_value(" ".join(words[start:at]), " ".join(words[at + 1 : at + 1 + reach]))
 
 
 def _strip_punctuation(word: str) -> str:

@@ -24,7 +24,7 @@ _DOUBT_WORDS = (
     "isn't aren't wasn't won't can't cannot couldn't don't doesn't didn't shouldn't wouldn't hasn't haven't ain't "
     "without unequal hardly scarcely barely unlikely excluding untrue"
 )
-_BEFORE = frozenset(f"{_DOUBT_WORDS} than avoid avoiding reject rejecting refuse refusing".split())
+_BEFORE = frozenset(f"{_DOUBT_WORDS} than through avoid avoiding reject rejecting refuse refusing".split())
 _DENIAL_WORDS = (  # of a choice, such as a move
     "or nor not no never neither unless wrong incorrect false except isn't aren't wasn't won't can't cannot couldn't "
     "don't doesn't didn't shouldn't wouldn't ain't hardly excluding avoid avoiding reject rejecting refuse refusing "
@@ -44,7 +44,7 @@ _DIRECTLY_BEFORE = re.compile(
     r"(?:\b(?:twice|thrice|half|double|triple|plus|minus|times|over|under|above|below|beyond|past|near|nearly|almost|about|"
     r"around|approximately|approx\.?|roughly|circa|ca\.|squared|cubed|point|negative|root|factorial|modulo|mod|within|"
     r"exceeds?|exceeding|some|(?:divided|multiplied|raised|increased|decreased|reduced)\s+(?:by|to)|close\s+to|up\s+to|"
-    r"next\s+to|(?:far|away|apart|different|differs|distinct)\s+from|(?:anything|everything|all|nothing)\s+(?:but|like)|"
+    r"next\s+to|(?:far|away|apart|different|differs|distinct)\s+from|(?:anything|everything|all|nothing|number)\s+(?:but|like)|"
     rf"at\s+(?:least|most)|(?:{_CHANGERS})\s+of)|\\approx)(?:[^\w.!?]+(?:of|the|just|exactly|a|an))*[^\w.!?]*$",
     re.IGNORECASE,
 )
@@ -56,9 +56,14 @@ _CLAIM = re.compile(  # in the clause before an answer
     r"(?:user|prompt)\s+(?:wrote|writes|contains?|contained|quotes?|quoted)|"
     r"(?:not|isn['’]t|n['’]t)\s+(?:true|the\s+case|correct|right|that)|cannot\s+be\s+that|"
     r"(?:some|people|many|others|one|you|students?|they|nobody)\s+(?:\w+\s+)?(?:say|think|claim|believe|guess|answer)|"
-    r"(?:first|initial|previous|earlier|naive|tempting|other|another|old|rough|approximate|estimated|possible|rejected|"
+    r"(?:first|initial|previous|earlier|naive|tempting|other|another|old|rough|approximate|estimated|possible(?!\s+(?:values?|results?))|rejected|"
     r"bad|opposite|his|her|their|your|(?!problem|question|exercise|puzzle|task)[a-z]+['’]s)\s+(?:\w+\s+)?"
     r"(?:answers?|results?|solutions?|values?|guess|guesses|claims?|response|reply))\b",
+    re.IGNORECASE,
+)
+_NO_CLAIM = re.compile(  # words of a claim that claim nothing
+    r"\bif\s+and\s+only\s+if\b|\bthe\s+number\s+of\s+(?:[\w'’]+\s+){1,8}?(?=(?:is|are|equals)\b|=)"
+    r"|\bthe\s+other\s+(?=(?:solution|root|zero|value|number)\b)",
     re.IGNORECASE,
 )
 _DENIED = re.compile(  # directly before a mark such as a box
@@ -117,7 +122,7 @@ def has_plain_words(formula: str) -> bool:
 def is_disclaimed(before: str) -> bool:
     """Whether the clause at the end of `before` says that what follows is false, assumed, or another's answer."""
     clause = last_clause(before)
-    return bool(clause) and _CLAIM.search(clause) is not None
+    return bool(clause) and _CLAIM.search(clause) is not None and _CLAIM.search(_NO_CLAIM.sub(" ", clause)) is not None
 
 
 def is_denied(before: str) -> bool:

@@ -29,19 +29,6 @@ from envs.grading.polynomial import Undecided, Value, constant
 MAX_MEMBERS = 100
 MAX_DEPTH = 4
 _NAME = re.compile(r"\s*([A-Za-z]|\\[a-z]+)\s*(?:=|\\in(?![a-z])|∈)(?![=])")
-_SPELLINGS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![A-Za-z])\s*(?=[\\(\[{}\])|.])"), ""),
-    (re.compile(r"\\lbrace(?![a-z])"), r"\\{"),
-    (re.compile(r"\\rbrace(?![a-z])"), r"\\}"),
-    (re.compile(r"\\(?:varnothing|emptyset)(?![a-z])|∅|\\?\{\s*\\?\}"), r"\\emptyset "),
-    (re.compile(r"∞"), r"\\infty "),
-    (re.compile(r"∪"), r"\\cup "),
-    (re.compile(r"\\(?:text|mathrm|mbox)\s*\{\s*(and|or)\s*\}"), r" \1 "),
-    (re.compile(r",\s*and\s+|(?<=[0-9])\s+and\s+(?=[-−]?[0-9]+\s*\\?\})"), ", "),
-    (re.compile(r"\(\s*\\begin\{array\}\{[^{}]*\}|\\begin\{bmatrix\}"), r"\\begin{pmatrix}"),
-    (re.compile(r"\\end\{array\}\s*\)|\\end\{bmatrix\}"), r"\\end{pmatrix}"),
-    (re.compile(r"^\s*\\\(|\\\)\s*$|^\s*\\\[|\\\]\s*$|\$"), ""),
-]
 _MATRIX = ("\\begin{pmatrix}", "\\end{pmatrix}")
 _ROW = re.compile(r"\\\\(?:\[[0-9.a-z]*\])?")
 _AND = re.compile(r",?\s+(?:and|or)\s+")
@@ -76,13 +63,13 @@ def is_equal(gold: str, answer: str, *, literal: bool = False) -> bool | None:
     if max(len(gold), len(answer)) > MAX_TEXT:
         return None
     try:
-        plain = [intervals.as_interval(_normalize(text)) for text in (gold, answer)]
+        plain = [intervals.as_interval(formula.normalize(text)) for text in (gold, answer)]
         if any(map(equation.is_equation, plain)):
             return equation.is_same_equation(*plain)
         names, texts = zip(*map(_split_name, plain), strict=True)
         gold_value = _parse(texts[0], _parse_formula)
         answer_value = _parse(texts[1], _parse_literal if literal and _is_literal(gold_value) else _parse_formula)
-        if literal and _is_point(gold_value) and ("\\cup" in plain[1] or plain[1] != _normalize(answer)):
+        if literal and _is_point(gold_value) and ("\\cup" in plain[1] or plain[1] != formula.normalize(answer)):
             return False  # an interval, in another notation than that of a point
         is_one_collection = isinstance(gold_value, Collection) != isinstance(answer_value, Collection)
         if is_one_collection and any(map(_AMBIGUOUS.search, texts)):
@@ -95,7 +82,7 @@ def is_equal(gold: str, answer: str, *, literal: bool = False) -> bool | None:
 
 def have_different_names(gold: str, answer: str) -> bool:
     """Whether both texts give a value a name, and different ones: `x = 5`, `y = 5`."""
-    names = {_split_name(_normalize(text))[0] for text in (gold, answer) if "=" in text}
+    names = {_split_name(formula.normalize(text))[0] for text in (gold, answer) if "=" in text}
     return len(names - {None}) > 1
 
 
@@ -105,7 +92,7 @@ def collection_key(text: str) -> Hashable | None:
     None for any other text.
     """
     try:
-        value = _parse(_split_name(_normalize(text))[1], _parse_literal)
+        value = _parse(_split_name(formula.normalize(text))[1], _parse_literal)
     except Undecided:
         return None
     if not isinstance(value, Collection) or not all(isinstance(member, Fraction) for member in value.members):
@@ -120,21 +107,13 @@ def member_numbers(text: str) -> list[Fraction] | None:
     None for any other text.
     """
     try:
-        value = _parse(_normalize(text), _parse_literal)
+        value = _parse(formula.normalize(text), _parse_literal)
     except Undecided:
         return None
     if isinstance(value, Collection):
         numbers = [member for member in value.members if isinstance(member, Fraction)]
         return numbers if len(numbers) == len(value.members) and value.form != "union" else None
     return [value] if isinstance(value, Fraction) else None
-
-
-def _normalize(text: str) -> str:
-    """Replace equivalent LaTeX commands and signs by one spelling; remove emphasis and a final point."""
-    text = text.rstrip(". ").strip("*_` \n")
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
-    return text.strip().rstrip(".").strip()
 
 
 def _split_name(text: str) -> tuple[str | None, str]:
@@ -178,6 +157,8 @@ def _collect(form: str, parts: Sequence[str], parse_member: Parse, depth: int) -
     if len({_unit(part) for part in parts} - {""}) > 1:
         raise Undecided("members in different units")
     pairs = [_split_name(part) for part in parts]
+    if form == "set" and pairs[0][0] is not None and not any(name for name, _ in pairs[1:]):
+        pairs = [(pairs[0][0], text) for _, text in pairs]  # x = 1, 2
     names = {name for name, _ in pairs}
     if len(names) == len(pairs) > 1:  # values of different unknowns
         if None in names or form != "set":

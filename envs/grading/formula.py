@@ -37,6 +37,35 @@ _PLAIN_SIGNS = {"π": r"\pi ", "×": "*", "·": "*", "⋅": "*", "÷": "/", "−
 _LAYOUT = re.compile(r"\\(?:left|right|displaystyle|limits)\b|\\[,;:! ]|[$~]")
 _UNIT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{([A-Za-z /.]*)\}(?:\s*\^\s*(?:[23]|\{[23]\}))?\s*$")
 
+_SPELLINGS: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"(?<!\\)\\(?:[,;:! ]|q?quad(?![A-Za-z]))|~"), " "),
+    (re.compile(r"\\(?:left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![A-Za-z])\s*(?=[\\(\[{}\])|.])"), ""),
+    (re.compile(r"\\lbrace(?![a-z])"), r"\\{"),
+    (re.compile(r"\\rbrace(?![a-z])"), r"\\}"),
+    (re.compile(r"\\(?:varnothing|emptyset)(?![a-z])|∅|\\?\{\s*\\?\}"), r"\\emptyset "),
+    (re.compile(r"∞"), r"\\infty "),
+    (re.compile(r"∪"), r"\\cup "),
+    (re.compile(r"\\(?:text|mathrm|mbox)\s*\{\s*(and|or)\s*\}"), r" \1 "),
+    (re.compile(r",\s*and\s+|(?<=[0-9])\s+and\s+(?=[-−]?[0-9]+\s*\\?\})"), ", "),
+    (re.compile(r"\(\s*\\begin\{array\}\{[^{}]*\}|\\begin\{bmatrix\}"), r"\\begin{pmatrix}"),
+    (re.compile(r"\\end\{array\}\s*\)|\\end\{bmatrix\}"), r"\\end{pmatrix}"),
+    (
+        re.compile(
+            r"(?<=\S)\s*(?:\\approx(?![A-Za-z])|≈)\s*[-−]?[0-9]{0,18}\.[0-9]{1,18}(?:\\l?dots|…|\.\.\.)?\s*\$?\s*$"
+        ),
+        "",
+    ),
+    (re.compile(r"^\s*\\\(|\\\)\s*$|^\s*\\\[|\\\]\s*$|\$"), ""),
+]
+
+
+def normalize(text: str) -> str:
+    """Replace equivalent LaTeX commands and signs by one spelling; remove emphasis and a final point."""
+    text = text.rstrip(". ").strip("*_` \n")
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return text.strip().rstrip(".").strip()
+
 
 def parse(text: str) -> Value:
     r"""Parse a formula in LaTeX or plain text, such as `\frac{3x}{2}` or `2\sqrt{3}`, to its exact value.

@@ -12,7 +12,9 @@ WORK = rf"{INTEGER}(?: ?(?:[-+*/\u2212\u00d7\u00f7]|\\[a-z]{{2,5}}) ?{INTEGER}){
 MARKS = (
     re.compile(rf"(?:####|\\boxed\s*\{{|\banswer\s*(?:is\b|:))[\s:*$]*(?:{WORK}){{0,9}}({INTEGER})", re.IGNORECASE),
     re.compile(rf"=[\s:*$]*({INTEGER})"),
+    re.compile(rf"\b(?:is|equals|gives|makes)[\s:*$`]+({INTEGER})", re.IGNORECASE),
 )
+SPACED = re.compile(r"(?<=[0-9])(?:\{,\}|\\[,;:! ])(?=[0-9]{3}(?![0-9]))")  # 1{,}024 and 1\,024
 CHECK = re.compile(WORK + INTEGER)
 CALCULATION = re.compile(
     rf"\s*(?:[A-Za-z]\w{{0,9}}\s?=\s?)?{INTEGER}(?:\s?[-+*/\u2212\u00d7\u00f7]\s?{INTEGER}){{1,9}}(?:\s?=\s?{INTEGER})?[.,;]?\s*"
@@ -41,15 +43,17 @@ def declared_integer(reply: str) -> int | None:
     r"""Return the integer that `reply` gives as its final answer; None if it gives none or more than one.
 
     The last integer after `####`, `\boxed{`, "answer is" or "answer:" decides; without such a mark, the last one after
-    `=`. No other number may follow it in its clause, and later only the same one; after the stronger marks, whole
-    equations are skipped, because they check the answer. Without any mark, the reply must contain one number only, once
-    or repeated, among any words that do not deny or change it (`envs.grading.doubts`). Where the reply as a whole
-    gives no integer, its last line may, if reasoning stands before it (`envs.grading.lines`) or nothing but
-    calculations, `66 + 76`. Of a reply of more than `envs.grading.lines.MAX_REPLY` characters only the last line is
-    read. Integers are `132`, `-7` and `1,024`, but not `132.0`, `1e3`, `13x` or numbers of more than 18 digits.
+    `=`, else the only one after "is", "equals", "gives" or "makes". No other number may follow it in its clause, and
+    later only the same one; after the strongest marks, whole equations are skipped, because they check the answer.
+    Without any mark, the reply must contain one number only, once or repeated, among any words that do not deny or
+    change it (`envs.grading.doubts`). Where the reply as a whole gives no integer, its last line may, if reasoning
+    stands before it (`envs.grading.lines`) or nothing but calculations, `66 + 76`. Of a reply of more than
+    `envs.grading.lines.MAX_REPLY` characters only the last line is read. Integers are `132`, `-7` and `1,024`, but not
+    `132.0`, `1e3`, `13x` or numbers of more than 18 digits.
     """
     if PLAIN.fullmatch(reply):
         return int(reply)
+    reply = SPACED.sub(",", reply)
     value = _declared_integer(reply) if len(reply) <= MAX_REPLY else None
     if value is None and (line := answer_line(reply) or _line_after_calculations(reply)):
         return int(line) if PLAIN.fullmatch(line) else _declared_integer(line)
@@ -62,13 +66,24 @@ def _declared_integer(text: str) -> int | None:
             match = matches[-1]
             value, rest = _parse(match[1]), text[match.end() :]
             rest = CHECK.sub("", rest) if mark is MARKS[0] else rest
-            if is_denied(text[max(0, match.start() - REACH) : match.start() + len("answer")]):
+            before = text[max(0, match.start() - REACH) : match.start()]
+            if is_denied(before + text[match.start() :][: len("answer")]):
+                return None
+            if mark is MARKS[2] and (
+                rest.lstrip("*`$ ").startswith("?")
+                or not _is_only_statement(before, {_parse(one[1]) for one in matches})
+            ):
                 return None
             clause = CLAUSE_END.split(rest, maxsplit=1)[0]
             is_single = not DIGIT.search(clause) and _integers(rest) <= {value}
             return value if is_single and not is_taken_back(rest) else None
     values = _integers(text)
     return values.pop() if len(values) == 1 and _keeps_values(text) else None
+
+
+def _is_only_statement(before: str, values: set[int]) -> bool:
+    """Whether "is 7" after `before` is no alternative to another number, and all such statements give the same one."""
+    return len(values) == 1 and keeps_value(" ".join(before.split()[-4:]), "")
 
 
 def _line_after_calculations(reply: str) -> str:

@@ -22,7 +22,9 @@ _EQUALS = re.compile(r"=|->|=>|[→⇒]|\\(?:Rightarrow|implies|to)\b")
 _STEP = re.compile(
     r"[0-9A-Za-z)\]}]\s*[-+*/^×÷·−]\s*[0-9A-Za-z(\\]|[0-9][a-z](?![A-Za-z])|[0-9]\(|\\(?:times|cdot|div|d?frac)\b"
 )
-_DISPLAY = frozenset(("\\[", "\\]", "$$", "\\(", "\\)", "<answer>", "</answer>"))  # lines around a formula or an answer
+_DISPLAY = frozenset(
+    ("\\[", "\\]", "$$", "\\(", "\\)", "<answer>", "</answer>", "---", "***", "___")
+)  # lines around a formula or an answer
 _CONTINUES = re.compile(
     r"(?:[:,=+*/<>≠≈(-]|\\[a-z]+|\b(?:is|are|was|be|equals?|gives|makes|not|never|nor|or|and|than|hardly|either|neither|"
     r"that|as|to|of|least|most|about|roughly|approximately|nearly|almost|minus|negative|plus|no|isn['’]t|ain['’]t))[\s*_$]*$",
@@ -35,6 +37,8 @@ _PROSE_LINE = re.compile(
 _LABEL = re.compile(
     r"(?:[*_#>-]{1,4}\s*)?(?:(?:final|my|the)\s+)?(?:answer|a|ans|result|solution)[*_]{0,2}\s{0,3}[:=]\s*", re.I
 )
+_HENCE = re.compile(r"(?:so|thus|hence|therefore),?\s+(?=.{0,8}[=0-9])", re.IGNORECASE)
+_JOINING = re.compile(r"(?<=[0-9}])\s*,?\s+and\s+(?=[-−(\\]?[0-9a-z])")  # x = 1 and x = 2
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
 _LEADING_WORDS = re.compile(r"(?:[A-Za-z][A-Za-z'’]*,?\s+){1,20}")
@@ -74,7 +78,9 @@ def answer_line(reply: str) -> str:
     if len(lines) < 2:
         return ""
     before = lines[-2]
-    if not (_is_sentence(before) or (_EQUALS.search(before) and _STEP.search(before))):
+    if not (
+        _is_sentence(before) or (_EQUALS.search(before) and (_STEP.search(before) or not _EQUALS.search(lines[-1])))
+    ):
         return ""
     return "" if continues(before) and (before.endswith(",") or leads_into_doubt(before)) else lines[-1]
 
@@ -89,12 +95,12 @@ def bare_answer(line: str) -> str:
 
     Such answers are numbers, formulas, collections, equations of a letter, and single words.
     """
-    text = line[label.end() :].strip() if (label := _LABEL.match(line)) else line
+    text = line[label.end() :].strip() if (label := _LABEL.match(line)) else _HENCE.sub("", line)
     if not text or len(text) > MAX_TEXT:
         return ""
     if _NAME.fullmatch(text) or parse_number(text) is not None:
         return text
-    plain = strip_markup(text)
+    plain = strip_markup(_JOINING.sub(" ", text))
     return text if _SYMBOL.search(plain) and not _LONG_WORD.search(plain) and not plain.endswith("?") else ""
 
 

@@ -6,12 +6,21 @@ import json
 import re
 from collections.abc import Iterator
 
-from envs.grading.doubts import is_called_wrong, is_denied
+from envs.grading.doubts import is_called_wrong, is_denied, is_taken_back
 from envs.grading.number import MAX_TEXT
 
+MAX_BOXED = 20_000  # characters of a reply in which several boxes may be members of one answer
 CLAUSE = 160  # characters before a declaration that are searched for doubts
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,3}\{")
-_HASH = re.compile(r"####[ \t]{0,3}(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500})")
+_HASH = re.compile(
+    r"####[ \t]{0,3}(?:(?:<number>|[<\[`])([$−-]{0,2}[0-9][0-9.,/]{0,40})(?:</number>|[>\]`])"
+    r"|(?![0-9]{1,2}[.)]\s+[A-Za-z*])"  # a heading: #### 1. Set up
+    r"(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500}))"
+)
+_REVISED = re.compile(  # behind the last mark
+    r"^[\s*_$.}\])]*(?:(?:hmm+|hm|wait|actually|sorry|oops|no|or|rather|well)\b[\s,.:…!-]*)+[^\n]{0,80}?[0-9]",
+    re.IGNORECASE,
+)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "final answer", "result"))
 _OTHER_KEYS = frozenset(
     ("reasoning", "reason", "thought", "thoughts", "explanation", "steps", "rationale", "unit", "units")
@@ -25,14 +34,40 @@ def marked_texts(reply: str) -> Iterator[str]:
         yield "" if is_refused or is_called_wrong(reply[end : end + CLAUSE]) else text
 
 
+def has_marks(reply: str) -> bool:
+    """Whether a reply has a mark."""
+    return any(True for _ in _marks(reply))
+
+
+def text_behind_marks(reply: str) -> str:
+    """Return what follows the last mark of a reply; "" without marks."""
+    return reply[max((end for _, end, _ in _marks(reply)), default=len(reply)) :]
+
+
+def is_revised(behind: str) -> bool:
+    """Whether the text behind the last mark goes back on it for another number: "Hmm, or 27", "Wait, it is 9"."""
+    return _REVISED.search(behind[:CLAUSE]) is not None or is_taken_back(behind)
+
+
+def same_line_boxes(reply: str) -> list[str]:
+    """Return the contents of all boxes of a reply if there are several and all stand on one line; else nothing.
+
+    Nothing either of a reply of more than `MAX_BOXED` characters.
+    """
+    found = [*_box_marks(reply)] if len(reply) <= MAX_BOXED else []
+    is_line = len(found) > 1 and "\n" not in reply[found[0][0] : found[-1][1]]
+    return [text for *_, text in found] if is_line else []
+
+
 def _marks(reply: str) -> Iterator[tuple[int, int, str]]:
     yield from _box_marks(reply)
     if "<answer>" in reply:
         yield from (mark for mark in _tag_marks(reply) if not _BOX.search(mark[-1]))
     if "####" in reply:
         for match in _HASH.finditer(reply):
-            if not _BOX.search(match[1]):  # `_box_marks` has yielded it
-                yield match.start(), match.end(), match[1].strip()
+            text = match[1] or match[2] or ""
+            if not _BOX.search(text):  # `_box_marks` has yielded it
+                yield match.start(), match.end(), text.strip()
 
 
 def _tag_marks(reply: str) -> Iterator[tuple[int, int, str]]:

@@ -30,6 +30,7 @@ from envs.grading import symbolic as math_verify
 from envs.grading.declaration import collections_in, find_declaration, number_in_phrase, read_number
 from envs.grading.doubts import has_plain_words, keeps_value
 from envs.grading.equation import is_equation
+from envs.grading.marks import same_line_boxes
 from envs.grading.number import parse_number, strip_markup
 from envs.grading.workers import OverLimit
 
@@ -41,6 +42,8 @@ _LIST = re.compile(r"(?:[a-z]+(?:\\in|=))?(\(|\[|\\\{).*,.*(\)|\]|\\\})")
 _BRACED = re.compile(r"([_^])\{([0-9A-Za-z])\}")  # x_{1} is x_1
 _WITH_BASE = re.compile(r"([0-9]+)_(?:[0-9]|\{[0-9]+\})")  # a reply may omit the base, but must not give another
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}")
+_LETTER = re.compile(r"\(?[A-Z]\)?")
+_CHOICE = re.compile(r"(?:Option)?\(?([A-Z])(?:[).:](?=.)|(?<=Option[A-Z])\)?$)")  # (C) 10, C. 10, Option C
 _PROSE = re.compile(r"\\(?:text|textbf|textit|mbox|mathrm)\s*\{[^{}]*[A-Za-z]|(?<![\\A-Za-z])[A-Za-z]{4,}")
 
 
@@ -110,6 +113,10 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
             is_same = exact.is_equal(gold, candidate, literal=not symbolic)
             if is_same is not None:
                 return is_same, candidate, "exact"
+    if kind == "unclear" and gold_number is None and (texts := same_line_boxes(reply)):
+        together = ", ".join(texts)  # the members of a collection, a box each
+        if exact.is_equal(gold, together, literal=not symbolic):
+            return True, together, "exact"
     if kind in ("none", "unclear"):
         return False, None, kind
     number = number_in_phrase(text) if kind == "phrase" and gold_number is not None else read_number(text)
@@ -146,6 +153,8 @@ def _is_same_text(gold: str, text: str) -> bool:
     plain = [_BRACED.sub(r"\1\2", "".join(strip_markup(side).rstrip(". ").split())) for side in (gold, text)]
     if (match := _WITH_BASE.fullmatch(plain[0])) and match[1] == plain[1]:
         return True
+    if _LETTER.fullmatch(plain[0]) and (choice := _CHOICE.match(plain[1])):
+        return choice[1] == plain[0].strip("()")
     if _is_prose(gold) or len(plain[0].strip("().")) == 1:  # in formulas R and r are different
         plain = [side.strip("()").casefold() for side in plain]
     return plain[0] == plain[1] and bool(plain[0])

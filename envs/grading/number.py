@@ -40,7 +40,8 @@ _GROUPS = re.compile(  # digits in groups of three with spaces between them
 _SIGN_WORD = re.compile(r"(?:(?:negative|minus)\s+|[\u2012\u2013]\s?)(?=[^\W_]|[.$])(?!negative|minus)", re.IGNORECASE)
 _APPROXIMATE = re.compile(r"(?:\\approx(?![A-Za-z])|≈)\s*(?=[-−]?\\?\$?[0-9]*\.[0-9])")
 _ROUNDED = re.compile(  # behind a fraction, perhaps in brackets
-    r"\s*(?P<open>\()?\s*(?:\\approx(?![A-Za-z])|≈|~)\s*(?P<number>[-−]?[0-9]{0,18}\.[0-9]{1,18})\s*(?(open)\))[.$*_`]*"
+    r"(?P<unit>\s*[A-Za-z]{1,20})?\s*(?P<open>\()?\s*(?:\\approx(?![A-Za-z])|≈|~|(?:about|approximately|roughly)\s)\s*"
+    r"(?P<number>[-−]?[0-9]{0,18}\.[0-9]{1,18})(?:\s*[A-Za-z]{1,20})?\s*(?P<close>(?(open)\)))[.$*_`]*"
 )
 _SPACED_FRACTION = re.compile(
     r"(?<![^\s$(*_`=])(?P<top>[-−]?[0-9]{1,18})(?P<slash>\s*/\s*)(?P<bottom>[0-9]{1,18})(?![\w/^]|[.,][0-9]|\s*[-+*/^×÷·−][\s(]*[0-9])"
@@ -50,6 +51,8 @@ CHECK_MARKS = "\u2713\u2714\u2705\u2611\U0001f389\U0001f44d\ufe0f"
 
 _UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l L s sec min mins h hr hrs am pm mph kmh usd eur"
 _UNITS_WITHOUT_SPACE = frozenset(_UNITS.split())
+_BRACKETED_UNIT = re.compile(r"^\s*\(([A-Za-z]{2,20})\)[.]?$")  # 18 (dollars)
+_AGAIN = re.compile(r"\s*\(\s*(?:or|=|which is|i\.e\.,?)\s*|,?\s+or\s+")
 _POWERS = re.compile(r"\b(mm|cm|dm|m|km|in|ft|yd|mi|inch|inches|foot|feet|meters?|miles?|units?)\s*\^\s*\{?[23]\}?")
 _DECIMAL = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)"
 _EXPONENT = r"[+-]?[0-9]{1,3}"
@@ -71,10 +74,10 @@ _MARKUP = [
     (re.compile(r"(?:\{,\}|,)\s*\\!\s*|\{,\}"), ","),
     (re.compile(r"(?<=[0-9])\\[,;:! ](?=[0-9]{3}(?![0-9]))"), ""),
     (re.compile(r"\\[,;:! ]"), " "),
-    (re.compile(r"(?<=[0-9}])~"), " "),
-    (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"(?<=[0-9}{])~"), " "),
+    (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boldsymbol|bm|underline)\s*\{([^{}]*)\}"), r" \1 "),
     (FRACTION, r" \1\2/\3\4 "),
-    (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|°"), " degrees"),
+    (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|°|\\degree(?![A-Za-z])"), " degrees"),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\?[$]|[€£¥]"), ""),
     (re.compile(r"⁄"), "/"),
@@ -121,7 +124,16 @@ def parse_number(text: str) -> Fraction | None:
             return _value(match)
         if not (tail.isascii() and tail[-1] not in ").") and _is_tail(tail, value := _value(match)):
             return value
-    return _parse_other_notation(text) if _HAS_OTHER_NOTATION.search(text) else None
+    if _HAS_OTHER_NOTATION.search(text) and (other := _parse_other_notation(text)) is not None:
+        return other
+    return _value_of_both(text) if _AGAIN.search(text) else None
+
+
+def _value_of_both(text: str) -> Fraction | None:
+    """The value of a number that is written in two ways, `5/4 or 1 1/4` and `5/4 (= 1.25)`; None for two numbers."""
+    first, *others = _AGAIN.split(text)
+    value = parse_number(first)
+    return value if value is not None and [parse_number(one.rstrip(") ")) for one in others] == [value] else None
 
 
 def plain_fractions(text: str) -> str:
@@ -140,7 +152,7 @@ def plain_fractions(text: str) -> str:
         plain += f"{text[position : match.start()]}{match['top']}/{match['bottom']}"
         position = match.end()
         if approximation and _is_rounded(Fraction(top, bottom), approximation["number"]):
-            position = approximation.end("number") + len(approximation["open"] or "")
+            plain, position = plain + (approximation["unit"] or ""), approximation.end("close")
     return plain + text[position:]
 
 
@@ -209,6 +221,7 @@ def _is_unit(tail: str) -> bool:
     if not tail:
         return True
     has_no_space = tail[:1].isalpha()
+    tail = _BRACKETED_UNIT.sub(r"\1", tail)
     tail = _POWERS.sub(r"\1", re.sub(r"^/\s?(?=[A-Za-z]{2})", "per ", tail.strip().rstrip(".,;:")))
     if not re.fullmatch(r"[A-Za-z%' .,()/-]*", tail) or tail.startswith(("-", "/", ",", ".", "(", ")", "'")):
         return False

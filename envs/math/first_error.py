@@ -26,7 +26,8 @@ _NUMBER = r"(?P<number>[-\u2212]?\d{1,9})"
 # What the last line, or a box on it, may be: the number, also announced as an answer, or in words that speak of a step.
 _LINES = (
     re.compile(
-        rf"(?:(?:so |thus |therefore |hence )?,? ?(?:the |my )?(?:final )?answer(?: is|:)? ?:? ?)?{_NUMBER}[.!]?", re.I
+        rf"(?:(?:(?:so|thus|therefore|hence),? )?(?:the |my )?(?:final )?answer(?: is|:)? ?:? ?)?{_NUMBER} ?[.!]?",
+        re.IGNORECASE,
     ),
     re.compile(
         rf"[a-z ,:;'()-]{{0,80}}\bsteps?\b(?:[a-z ,:;'()#]{{0,60}}[a-z ,:;'(#])?{_NUMBER}\b[a-z ,.:;!')]{{0,80}}", re.I

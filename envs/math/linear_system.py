@@ -16,7 +16,7 @@ from envs.math.generated import GeneratedProblems, Problem, between, format_numb
 from envs.types import Message, assistant
 
 NAMES = "xyz"
-_NAMED = re.compile(r"\(\s*x\s*,\s*y\s*(?:,\s*z\s*)?\)\s*=\s*(?=\()")  # (x, y) =
+_NAMED = re.compile(r"\(\s*x\s*,\s*y\s*(?:,\s*z\s*)?\)\s*=\s*(?=\(|\\left)")  # (x, y) =
 _VALUE = r"[-−]?\s?[0-9]{1,9}(?:\s?/\s?[0-9]{1,9}|\.[0-9]{1,9})?"
 _SEPARATOR = r"\s*(?:[,;]|\\\\|\s+and\s+)\s*(?:and\s+)?"
 _COLUMN = re.compile(r"\\begin\s?\{([pbB]?matrix)\}([^&]{1,200}?|[^\\]{1,200}?)\\end\s?\{\1\}")
