@@ -181,7 +181,7 @@ def _declared_mark(reply: str) -> Declaration | None:
         return None
     behind = text_behind_marks(reply)
     later = _declared_phrase(behind) if behind else None
-    is_other = later is not None and _has_digit(later.text) and number_in_phrase(later.text) != read_number(mark)
+    is_other = later is not None and number_in_phrase(later.text) not in (None, read_number(mark))
     return Declaration("unclear") if not mark or is_other or is_revised(behind) else Declaration("marked", mark)
 
 

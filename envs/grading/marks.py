@@ -18,7 +18,7 @@ _HASH = re.compile(
     r"(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500}))"
 )
 _REVISED = re.compile(  # behind the last mark
-    r"^[\s*_$.}\])]*(?:(?:hmm+|hm|wait|actually|sorry|oops|no|or|rather|well)\b[\s,.:…!-]*)+[^\n]{0,80}?[0-9]",
+    r"^[\s*_$.}\])]*(?:(?:hmm+|hm|wait|actually|sorry|oops|no|or|rather|well)\b[\s,.:…!-]*)+[^\n.!?]{0,80}?[0-9]",
     re.IGNORECASE,
 )
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "final answer", "result"))

@@ -44,6 +44,7 @@ _WITH_BASE = re.compile(r"([0-9]+)_(?:[0-9]|\{[0-9]+\})")  # a reply may omit th
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}")
 _LETTER = re.compile(r"\(?[A-Z]\)?")
 _CHOICE = re.compile(r"(?:Option)?\(?([A-Z])(?:[).:](?=.)|(?<=Option[A-Z])\)?$)")  # (C) 10, C. 10, Option C
+_CHOICES = re.compile(r"\b(?:or|and)\b|\([A-Z]\).*\([A-Z]\)")  # (C) or (D)
 _PROSE = re.compile(r"\\(?:text|textbf|textit|mbox|mathrm)\s*\{[^{}]*[A-Za-z]|(?<![\\A-Za-z])[A-Za-z]{4,}")
 
 
@@ -153,7 +154,7 @@ def _is_same_text(gold: str, text: str) -> bool:
     plain = [_BRACED.sub(r"\1\2", "".join(strip_markup(side).rstrip(". ").split())) for side in (gold, text)]
     if (match := _WITH_BASE.fullmatch(plain[0])) and match[1] == plain[1]:
         return True
-    if _LETTER.fullmatch(plain[0]) and (choice := _CHOICE.match(plain[1])):
+    if _LETTER.fullmatch(plain[0]) and (choice := _CHOICE.match(plain[1])) and not _CHOICES.search(text):
         return choice[1] == plain[0].strip("()")
     if _is_prose(gold) or len(plain[0].strip("().")) == 1:  # in formulas R and r are different
         plain = [side.strip("()").casefold() for side in plain]

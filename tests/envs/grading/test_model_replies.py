@@ -64,6 +64,8 @@ WRONG = [  # gold answer, reply
     ("1", "\\boxed{1}, \\boxed{-2}"),
     ("1, -2", "\\boxed{1}, \\boxed{-2}, \\boxed{3}"),
     ("3", f"{THOUGHT}x = 3 + c"),
+    ("C", "\\boxed{\\text{(C) or (D)}}"),
+    ("C", "\\boxed{(C) (D)}"),
 ]
 
 
@@ -78,8 +80,15 @@ def test_what_takes_an_answer_back_or_offers_another_one_pays_nothing(gold, repl
     assert not verify(reply, gold, symbolic=False).correct
 
 
-@pytest.mark.parametrize("reply", ["\\boxed{10}. Wait, let me check: 5+5=10. Yes.\n\n**Final answer:** \\boxed{10}"])
-def test_a_check_between_two_marks_takes_nothing_back(reply):
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "\\boxed{10}. Wait, let me check: 5+5=10. Yes.\n\n**Final answer:** \\boxed{10}",
+        "\\boxed{10}\n\nWait, let me double-check. 5+5=10. Yes.",
+        "\\boxed{10}\n\nNote: the answer is not 9, since $x>9$.",
+    ],
+)
+def test_a_check_behind_a_mark_takes_nothing_back(reply):
     assert verify(reply, "10", symbolic=False).correct
 
 
