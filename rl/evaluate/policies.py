@@ -156,7 +156,7 @@ def open_local_model(
 
     model, tokenizer = load_pretrained(args.policy, device=args.device, seed=args.seed)
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
-    context = args.max_tokens or min(context, max_sequence_length(model))
+    context = args.max_tokens or min(context, max_sequence_length(model, args.engine))
     devices = args.engine_devices
     engine = open_engine(
         args.engine, model, slots=slots, context=context, devices=devices, engines=args.engines, cluster=args.cluster

@@ -43,16 +43,20 @@ class BatchingEngine(Engine):
     `stats` count what was computed since the start: steps, sampled tokens, tokens fed to the model, seconds.
     """
 
+    kind = "hf"  # of `rl.policy.model_config.max_sequence_length`
+
     def __init__(self, model: nn.Module, context: int | None = None) -> None:
         """Bound sequences to `context` tokens, by default the most that `model` can compute exactly.
 
         Raises `ValueError` for a `context` below 2 or above that limit.
         """
-        limit = max_sequence_length(model)
+        limit = max_sequence_length(model, self.kind)
         if context is not None and not 1 < context <= limit:
-            kind = text_config(model).model_type
+            name, hint = text_config(model).model_type, ""
+            if max_sequence_length(model, "vllm") > limit:
+                hint = " with the engine hf, the window of its attention; --engine vllm samples longer ones"
             raise ValueError(
-                f"a context of {context} tokens (--max-tokens); this {kind} model computes 2 to {limit} exactly"
+                f"a context of {context} tokens (--max-tokens); this {name} model computes 2 to {limit} exactly{hint}"
             )
         self.model: Any = model
         self.version = 0

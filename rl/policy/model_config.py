@@ -6,15 +6,17 @@ from typing import Any
 
 from torch import nn
 
+WINDOWS = ("sliding_window", "attention_chunk_size", "window_size")
 
-def max_sequence_length(model: nn.Module) -> int:
-    """Return how many tokens a sequence may have: as many as there are positions and as every layer attends to.
 
-    Local attention (sliding windows, chunks) equals full attention only within its window. Raises `ValueError` if the
-    config names no limit.
+def max_sequence_length(model: nn.Module, engine: str = "hf") -> int:
+    """Return how many tokens a sequence may have: as many as there are positions and as `engine` can sample.
+
+    The engine `hf` attends to all tokens, which equals local attention (sliding windows, chunks) only within its
+    window; vLLM and servers of it have windows. Raises `ValueError` if the config names no limit.
     """
     config = text_config(model)
-    names = ("max_position_embeddings", "sliding_window", "attention_chunk_size", "window_size")
+    names = ("max_position_embeddings", *(WINDOWS if engine == "hf" else ()))
     rope = getattr(config, "rope_parameters", None) or {}
     limits = [getattr(config, name, None) for name in names]
     limits.append(rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None)

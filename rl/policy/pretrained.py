@@ -55,13 +55,27 @@ def load_pretrained(
     model, tokenizer = pair
     if not getattr(text_config(model), "num_attention_heads", None):
         raise ValueError(f"model {name!r}: its type {model.config.model_type!r} has no attention; take a transformer")
-    rows, last_id = model.get_input_embeddings().num_embeddings, max(tokenizer.get_vocab().values())
+    rows, last_id = model.get_input_embeddings().num_embeddings, max(_ids_in_use(tokenizer))
     if last_id >= rows:
         raise ValueError(
             f"model {name!r}: its tokenizer has token ids up to {last_id}, its embedding {rows} rows; the two are not "
             "of the same model, or the embedding must be resized"
         )
     return model.to(target).eval(), tokenizer
+
+
+def _ids_in_use(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """The ids that prompts may have: not those of control tokens that the chat template never names.
+
+    Models of a family share a tokenizer, and only some of them embed its token for images, for instance. Data never
+    becomes a control token (`agents.control_tokens`).
+    """
+    template = str(tokenizer.chat_template)
+    extra = {
+        id for id, token in tokenizer.added_tokens_decoder.items() if token.special and token.content not in template
+    }
+    kept = {id for id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id) if id is not None}
+    return set(tokenizer.get_vocab().values()) - (extra - kept)
 
 
 def save_pretrained(

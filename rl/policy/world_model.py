@@ -40,7 +40,7 @@ class WorldModel(Simulator):
         model, tokenizer = load_pretrained(source, device=device, seed=0)
         model.requires_grad_(False)
         self.version = source
-        self.engine = open_engine(engine, model, context=max_sequence_length(model))
+        self.engine = open_engine(engine, model, context=max_sequence_length(model, engine))
         self.renderer = Renderer(tokenizer, most_tokens=self.engine.context, stop_ids=end_tokens(model))
         self._requests = 0
         self._loop = LoopThread("world model")

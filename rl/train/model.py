@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from rl.cli import one_line
 from rl.policy import lora
+from rl.policy.model_config import max_sequence_length
 from rl.policy.pretrained import load_pretrained, permanent_name, save_adapter, save_pretrained
 from rl.policy.quantised.linear import quantise
 from rl.policy.registry import FAKE_FP8, torch_name
@@ -21,6 +23,25 @@ from rl.policy.weight_copies import twin_model
 from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.run_folder import RunFolder
+
+log = logging.getLogger(__name__)
+
+
+def within_context(settings: Settings, model: Any) -> Settings:
+    """Return `settings` with episodes that the model and its engine can sample, if their length is a default.
+
+    Warns where the engine shortens them to a window of the model's attention.
+    """
+    full = max_sequence_length(model, "vllm")
+    limit = full if settings.engine_url else max_sequence_length(model, settings.engine)
+    found = settings.within(limit)
+    if limit < full and found.max_tokens != settings.within(full).max_tokens:
+        log.warning(
+            "--max-tokens is %d, the window of the model's attention: the engine hf samples no longer episodes; "
+            "--engine vllm does",
+            limit,
+        )
+    return found
 
 
 class TrainedModel:

@@ -24,7 +24,6 @@ from rl.methods.recipe import Recipe, words
 from rl.methods.streams import asks_for_reference
 from rl.policy import lora
 from rl.policy.engine import EngineDead
-from rl.policy.model_config import max_sequence_length
 from rl.policy.pretrained import resolve_device
 from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
@@ -43,7 +42,7 @@ from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped, frozen_heap
 from rl.train.memory.report import MemoryReport, free_bytes
 from rl.train.memory.workload import workload
-from rl.train.model import TrainedModel
+from rl.train.model import TrainedModel, within_context
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.scheduling.masking import mask_stale
@@ -82,7 +81,7 @@ class Session:
         settings = precision.with_precisions(settings, device)
         self.trained_model = TrainedModel(settings, resume_from, role=self.roles[0].name)
         self.model = self.trained_model.model
-        settings = settings.within(max_sequence_length(self.model))
+        settings = within_context(settings, self.model)
         settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
         if settings.overlap and device.type == "cpu":
             torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # each side gets half of them

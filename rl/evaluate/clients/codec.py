@@ -27,10 +27,9 @@ def encode_request(request: ChatRequest, model: str, fields: Mapping[str, Any]) 
         "messages": [_encode_message(message) for message in request.messages],
         "max_tokens": params.max_tokens,
         "temperature": params.temperature,
+        "top_p": params.top_p,  # also where it is off: a server may have a default of its own
         "seed": params.seed % SEED_LIMIT,
     }
-    if params.top_p < 1:
-        body["top_p"] = params.top_p
     if params.top_k:
         body["top_k"] = params.top_k
     if request.tools:

@@ -216,6 +216,8 @@ class ImageInputs:
             raise ValueError(f"the model's processor refuses an image of {picture.size} pixels: {error}") from error
         ids = tuple(int(id) for id in out["input_ids"][0])
         arrays = {name: np.asarray(array) for name, array in out.items() if name not in _TEXT_KEYS}
+        if not self._takes_types and np.any(out.get("token_type_ids", 0)):
+            raise ValueError("in this model tokens of an image see each other; here each sees those before it only")
         slots = np.flatnonzero(np.asarray(ids) == self.token)
         if not len(slots):
             raise ValueError(f"the model's processor has no token {self.token} for an image of {picture.size} pixels")

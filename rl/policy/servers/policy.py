@@ -57,7 +57,7 @@ class ServerPolicy(Engine):
         """
         dtype = dtype or default_dtype("vllm", next(model.parameters()).device.type, "")
         _check_model(model, urls[0], dtype)
-        self.context = context or max_sequence_length(model)
+        self.context = context or max_sequence_length(model, "vllm")
         self._number, self._version = 0, 0
         self._versions = {0: 0}  # by the number of their weights
         self._router, self._names = Router(len(urls)), count()

@@ -48,6 +48,8 @@ class VLLMPolicy(BatchingEngine):
     continue behind the tokens that they have.
     """
 
+    kind = "vllm"
+
     def __init__(
         self,
         model: nn.Module,

@@ -156,3 +156,21 @@ def test_a_photograph_is_read_upright():
 def test_images_that_cannot_be_read_are_named(image, fault):
     with pytest.raises(ValueError, match=fault):
         read_image(image)
+
+
+def test_a_model_whose_image_tokens_see_each_other_is_refused():
+    images = image_inputs(vision_model("idefics3")[0])
+    processor = images.processor
+
+    class WithTypes:
+        def __getattr__(self, name):
+            return getattr(processor, name)
+
+        def __call__(self, **inputs):
+            out = processor(**inputs)
+            return {**out, "token_type_ids": np.asarray(out["input_ids"]) == images.token}
+
+    refusing = type(images)(processor, vision_model("idefics3")[0])
+    refusing.processor = WithTypes()
+    with pytest.raises(ValueError, match="tokens of an image see each other"):
+        refusing._process(PICTURES[0])

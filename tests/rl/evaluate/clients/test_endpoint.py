@@ -32,7 +32,8 @@ def test_a_request_holds_how_to_sample_and_fields_replace_it() -> None:
         "tools": [TOOL],
     }
     plain = codec.encode_request(chat_request(), "m", {"max_tokens": None, "seed": None, "max_completion_tokens": 9})
-    assert plain.keys() == {"model", "messages", "temperature", "max_completion_tokens"}
+    assert plain.keys() == {"model", "messages", "temperature", "top_p", "max_completion_tokens"}
+    assert plain["top_p"] == 1.0
 
 
 @pytest.mark.parametrize(
