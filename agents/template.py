@@ -11,8 +11,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateError
-
 from agents.control_tokens import ControlTokens, map_texts
 from agents.images import TEXT_ONLY, images_of, without_images
 from agents.reply import calls, mark_thinking_apart, split_thinking
@@ -147,9 +145,12 @@ class ChatTemplate:
             text = self.tokenizer.apply_chat_template(
                 messages, tools=tools or None, tokenize=False, add_generation_prompt=generation, **self._options
             )
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+        except Exception as error:  # a template may compute anything, such as 1 // 0
             roles = ", ".join(message["role"] for message in messages)
-            raise ValueError(f"the chat template refuses the messages ({roles}): {error}") from error
+            folder = getattr(self.tokenizer, "name_or_path", "")
+            of_model = f" of {folder}" if folder else ""
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ValueError(f"the chat template{of_model} refuses the messages ({roles}): {reason}") from error
         return str(text)
 
     def _shows(self, messages: list[Any], tools: Sequence[dict] = (), *, words: tuple[str, ...]) -> bool:

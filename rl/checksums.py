@@ -6,9 +6,11 @@ checks it too). A text file has one in its last line, a comment.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,15 @@ class DamagedFile(ValueError):
 def digest(content: bytes) -> str:
     """Return the SHA-256 of `content` in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a file. Raises `OSError` if it cannot be read, or is a pipe or a device without end."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # reading a folder says what it is
+        reason = "a pipe or a device, also <(...) of a shell, is not read; name a regular file"
+        raise OSError(errno.EINVAL, reason, str(path))
+    return path.read_bytes()
 
 
 def file_digest(path: Path) -> str:

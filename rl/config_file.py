@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,10 @@ def read_run(folder: Path) -> dict[str, Any]:
 def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
     name = str(path) if is_unchanged else f"--config {path}"
     try:
-        content = path.read_bytes()
+        content = checksums.read_regular(path)
         if is_unchanged:
             checksums.check_seal(content.decode("utf-8", "surrogateescape"))
-        return parse(content.decode("utf-8"), path)
+        return parse(content.decode("utf-8-sig"), path)  # some editors begin a file with a byte-order mark
     except checksums.DamagedFile as error:
         raise UserError(f"{path}: {error}; settings are changed by flags{_copy_hint(path)}") from None
     except OSError as error:
@@ -251,4 +252,7 @@ def _parse_value(path: Path | str, key: str, value: Any, metadata: Mapping[str, 
 
 
 def _toml(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    """Return a value of the file as TOML text; dates and times in a list, which no setting has, as in quotes."""
+    if isinstance(value, (date, time)):
+        return str(value)
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)

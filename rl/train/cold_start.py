@@ -165,9 +165,11 @@ def oracle_size(env: gymnasium.Env, tasks: int = 16) -> OracleSize:
     turns = [turn for episode in episodes for turn in episode.turns if turn.reply]
     if not turns:
         return OracleSize()
-    replies = [len(compose(turn.reply).encode()) + 1 for turn in turns if turn.reply]
+    replies = [len(compose(turn.reply).encode("utf-8", "replace")) + 1 for turn in turns if turn.reply]
     # Each message has a token for its role and one for its end; of a reply's, the first is part of the prompt.
-    prompts = [len(str(message["content"]).encode()) + 2 for turn in turns for message in turn.observation]
+    prompts = [
+        len(str(message["content"]).encode("utf-8", "replace")) + 2 for turn in turns for message in turn.observation
+    ]
     tools = [len(json.dumps(episode.tools)) for episode in episodes if episode.tools]
     return OracleSize(max(replies), (sum(replies) + sum(prompts) + sum(tools) + len(turns)) // count)
 

@@ -65,11 +65,13 @@ def find(path: Path) -> Source:
         episodes = path.with_name(path.name.removesuffix(EVALUATION) + EPISODES)
         file = episodes if path.name.endswith(EVALUATION) and episodes.is_file() else path
         return _source((file,), file.absolute().parent)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path}: a pipe or a device is not read; name a run's folder or a regular file")
     if not path.is_dir():
         raise ValueError(f"{path}: no such run or file{_suggestion(path)}")
     folder = path / "rollouts" if (path / "rollouts").is_dir() else path
-    by_name = {path.name.removesuffix(".gz"): path for path in folder.glob(f"{PATTERN}.gz")}
-    by_name |= {path.name: path for path in folder.glob(PATTERN)}
+    by_name = {path.name.removesuffix(".gz"): path for path in folder.glob(f"{PATTERN}.gz") if not path.is_dir()}
+    by_name |= {path.name: path for path in folder.glob(PATTERN) if not path.is_dir()}
     files = tuple(path for _, path in sorted(by_name.items()))
     if files:
         return _source(files, folder.absolute())

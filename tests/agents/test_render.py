@@ -212,6 +212,20 @@ def test_messages_that_the_template_refuses_are_named_by_their_roles():
         renderer.open([make_message("user", "a"), make_message("user", "b")])
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "{% for x in range(10000000000) %}a{% endfor %}",
+        "{{ 1 // 0 }}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+    ],
+)
+def test_a_template_that_fails_to_compute_refuses_the_messages(fault):
+    renderer = Renderer(styles.merging("{% if messages[-1].content == 'b' %}" + fault + "{% endif %}" + styles.CHATML))
+    with pytest.raises(ValueError, match=r"the chat template.* refuses the messages \(user\): ."):
+        renderer.open([make_message("user", "b")])
+
+
 def test_calls_are_read_after_the_thinking_and_numbered_through_the_dialogue():
     text = (
         'before <think><tool_call>{"name": "f"}</tool_call></think> now\n<tool_call>\n'

@@ -6,11 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from rl import config_file
 from rl.cli import UserError
+from rl.evaluate.clients import stored
+from rl.viewer import reader
 from tests.support.paths import ROOT
 
 MISTAKES = {
@@ -60,3 +66,48 @@ for words in json.loads(sys.argv[1]):
 def test_a_number_in_place_of_a_text_is_named_with_its_file_and_key(value: str) -> None:
     with pytest.raises(UserError, match=f"^c.toml: env = {value}: must be a text in quotes"):
         config_file.parse(f"env = {value}", "c.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("updates = 1979-05-27", "updates = 1979-05-27: not a whole number"),
+        ("updates = 1979-05-27T07:32:00Z", "updates = 1979-05-27 07:32:00"),
+        ("engine = 12:00:00", "engine = 12:00:00: "),
+        ("updates = [1979-05-27]", 'updates = \\["1979-05-27"\\]: not a single value'),
+    ],
+)
+def test_a_date_or_time_is_named_with_its_file_and_key(line: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"^c.toml: {message}"):
+        config_file.parse(line, "c.toml")
+
+
+def test_a_byte_order_mark_at_the_start_of_a_file_of_settings_is_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_bytes(b"\xef\xbb\xbfupdates = 3\n")
+    assert config_file.read(file) == {"updates": 3}
+
+
+@pytest.mark.parametrize("read", [config_file.read, config_file.read_run, stored.read_samples, reader.find])
+def test_a_pipe_is_refused_and_not_waited_for(read: Callable[[Path], object], tmp_path: Path) -> None:
+    pipe = tmp_path / "config.toml"
+    os.mkfifo(pipe)
+    with closing_pipe(pipe), pytest.raises((UserError, OSError, ValueError), match=r"pipe or a device.* not read"):
+        read(tmp_path if read == config_file.read_run else pipe)
+
+
+@contextmanager
+def closing_pipe(pipe: Path) -> Iterator[None]:
+    """Context in which a reader of `pipe` finds it empty and does not wait for a writer."""
+    writer = os.open(pipe, os.O_RDWR)
+    timer = threading.Timer(1, os.close, [writer])
+    timer.start()
+    yield
+    timer.join()
+
+
+def test_a_device_is_refused_in_one_line(tmp_path: Path) -> None:
+    link = tmp_path / "c.toml"
+    link.symlink_to("/dev/null")
+    with pytest.raises(UserError, match=rf"^--config {link}: a pipe or a device.* name a regular file$"):
+        config_file.read(link)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from copy import deepcopy
 from typing import Any
 
-from envs.exits import call_contained
+from envs.exits import EnvExit, call_contained
 from envs.messages import parse_action
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG, Overrun
 from rl.evaluate.clients.client import ChatRequest, ChatResponse, StopEvaluation
 from sandboxes.source_files import failure_text, load_source_file
+
+_SHORT = reprlib.Repr()  # of replies, however deeply they are nested
+_SHORT.maxstring = _SHORT.maxother = 60
 
 
 def is_function_spec(spec: str) -> bool:
@@ -62,13 +66,14 @@ class FunctionClient:
         except Overrun as error:
             raise StopEvaluation(str(error), is_user_error=True) from error
         except Exception as error:
-            text = f"{self._flag} {self._spec}: {failure_text(error, self._spec, self._file)}"
+            cause = (error.__cause__ or error) if isinstance(error, EnvExit) else error
+            text = f"{self._flag} {self._spec}: {failure_text(cause, self._spec, self._file)}"
             raise StopEvaluation(text, is_user_error=True) from error
         try:
             return ChatResponse(parse_action(reply))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise StopEvaluation(
-                f"{self._flag} {self._spec}: returned {reply!r:.60}: {error}", is_user_error=True
+                f"{self._flag} {self._spec}: returned {_SHORT.repr(reply):.60}: {error}", is_user_error=True
             ) from None
 
     @property

@@ -221,3 +221,10 @@ def test_the_engine_rests_while_the_cold_start_trains_and_is_awake_to_measure(tm
     assert calls[begin - 1] == "pause" and calls[end + 1] == "sync_weights"
     during = calls[begin + 1 : end]
     assert during == ["sync_weights", "measure", "pause"] * (len(during) // 3) and during
+
+
+def test_half_a_surrogate_pair_in_the_messages_of_an_oracle_is_measured(tmp_path):
+    source = ECHO.replace('"left"', '"le\\ud800ft"').replace("say {i}", "say {i} \\ud800")
+    (tmp_path / "small.py").write_text(source)
+    size = cold_start.oracle_size(envs.make(f"{tmp_path / 'small.py'}:Echo"))
+    assert size.longest_reply == len("le?ft") + 1

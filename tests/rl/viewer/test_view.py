@@ -242,6 +242,13 @@ def test_a_mistake_is_one_line(
     assert failure(capsys, *(word.format(home=tmp_path) for word in words)) == message.format(home=tmp_path)
 
 
+def test_a_folder_with_the_name_of_a_file_of_rollouts_is_skipped(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small(update=1)], [small(update=2)])
+    for name in ("update-000003.jsonl", "update-000004.jsonl.gz"):
+        (run / "rollouts" / name).mkdir()
+    assert len(reader.read(reader.find(run)).episodes) == 4
+
+
 def test_a_disk_that_is_full_is_named_with_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

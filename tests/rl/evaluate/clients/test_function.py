@@ -32,6 +32,18 @@ def fails(messages, tools, seed):
     return messages[99]
 
 
+def leaves(messages, tools, seed):
+    raise SystemExit(3)
+
+
+def nests(messages, tools, seed):
+    arguments = {}
+    for _ in range(3000):
+        arguments = {"a": arguments}
+    call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
 def sleeps(messages, tools, seed):
     time.sleep(60)
 """
@@ -69,6 +81,8 @@ def test_a_function_plays_a_benchmark(file, tmp_path):
         ("steps", "must be a plain function that returns a reply"),
         ("number", "returned 7: an action is an assistant message or a str, not int"),
         ("fails", "line 23: IndexError: list index out of range"),
+        ("leaves", "line 27: SystemExit: 3"),
+        ("nests", "returned {'content': '', 'role': 'assistant', "),
         ("sleeps", "a reply took longer than 0.2 s (--patience)"),
     ],
 )
