@@ -61,6 +61,8 @@ def loaded_sources() -> dict[str, tuple[str, str]]:
 def import_source_module(name: str) -> ModuleType:
     """Import the module `name`, such as "mine.games".
 
+    A file that `load_source_file` has loaded is found by its stem too, behind all that Python finds.
+
     Raises ModuleNotFoundError if the module, or a package that it is in, does not exist, and ValueError if one of them
     cannot be executed, with the file and the line where it failed.
     """
@@ -72,6 +74,8 @@ def import_source_module(name: str) -> ModuleType:
         raise ValueError(failure_text(error, name)) from error
     except (Exception, SystemExit) as error:
         raise ValueError(failure_text(error, name)) from error
+    if spec is None and (file := next((file for file in reversed(_loaded_text) if file.stem == name), None)):
+        return sys.modules.setdefault(name, sys.modules[_module_name(file)])
     if spec is None:
         raise ModuleNotFoundError(f"no module {name!r}", name=name)
     with _failures(name, spec.origin or ""):
@@ -129,7 +133,7 @@ def _is_user_code(filename: str) -> bool:
 
 @cache
 def _load(file: Path, source: str | None = None) -> ModuleType:
-    name = f"{file.stem}_{hashlib.blake2b(str(file).encode(), digest_size=6).hexdigest()}"
+    name = _module_name(file)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -142,6 +146,10 @@ def _load(file: Path, source: str | None = None) -> ModuleType:
         raise
     _loaded_text[file] = source
     return module
+
+
+def _module_name(file: Path) -> str:
+    return f"{file.stem}_{hashlib.blake2b(str(file).encode(), digest_size=6).hexdigest()}"
 
 
 @cache

@@ -63,6 +63,7 @@ def read_numbers(name: str, values: Any, *, finite: bool = False) -> dict[str, f
 def read_messages(name: str, messages: Any) -> Messages:
     """Return messages as a tuple. Raises TypeError, which begins with `name`, for other values than dicts in a row."""
     if type(messages) is tuple and {*map(type, messages)} <= PLAIN:  # as in most steps
+        _check_contents(name, messages)
         return messages
     hint = "such as (user('...'),)"
     if isinstance(messages, Mapping | str) or not isinstance(messages, Iterable):
@@ -72,7 +73,20 @@ def read_messages(name: str, messages: Any) -> Messages:
     for message in copies:
         if not isinstance(message, Mapping):
             raise TypeError(f"{name} must be a tuple of messages, {hint}; {_show(message)} is none")
+    _check_contents(name, copies)
     return copies
+
+
+def _check_contents(name: str, messages: Iterable[Any]) -> None:
+    """Raise TypeError for a content that is neither a text nor a list of blocks; a message of tool calls has none."""
+    for message in messages:
+        content = message.get("content")
+        if type(content) is str or content is None:
+            continue
+        if not isinstance(content, str) and not (
+            isinstance(content, list | tuple) and all(isinstance(block, Mapping) for block in content)
+        ):
+            raise TypeError(f"{name}: content is neither a str nor a list of content blocks but {_show(content)}")
 
 
 def read_replies(name: str, replies: Any) -> Iterator[Message]:

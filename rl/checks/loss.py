@@ -73,6 +73,7 @@ class ToyWeights:
         return 1.0
 
 
+@torch.enable_grad()  # an environment's file may have switched gradients off
 def check_loss(recipe: Recipe, rows: Sequence[Row]) -> None:
     """Call phases, reduce, ratio, surrogate, select and penalties, and take the gradient of their loss.
 

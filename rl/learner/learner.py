@@ -107,6 +107,7 @@ class Learner:
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         return [*weights, *(self.value_head.parameters() if self.value_head else ())]
 
+    @torch.enable_grad()  # an environment's file may have switched gradients off
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
         """Take the optimiser steps of one update and return its metrics.
 

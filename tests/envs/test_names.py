@@ -208,3 +208,16 @@ def test_the_spec_of_every_id_can_be_written_to_json_and_made_again():
 def test_an_opponent_that_is_a_number_is_refused_with_the_names():
     with pytest.raises(ValueError, match=r"opponent 3 of TicTacToe: must be a name \(random, oracle, "):
         envs.make("multi/TicTacToe-v0", opponent=3)
+
+
+def test_an_id_of_a_file_is_found_from_any_folder(tmp_path):
+    (tmp_path / "solo.py").write_text(
+        "import envs\nfrom tests.support.environments import Echo\n\n\nclass Solo(Echo):\n    pass\n\n\n"
+        'envs.register("games/Solo-v0", "solo:Solo")\n'
+    )
+    spec = f"{tmp_path}/solo.py:games/Solo-v0"
+    program = (
+        f"import envs; print(type(envs.make({spec!r}).unwrapped).__name__, type(envs.make('games/Solo-v0')).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Solo "), done.stderr

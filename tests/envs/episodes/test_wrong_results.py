@@ -278,3 +278,13 @@ def test_a_game_is_registered_by_its_class_and_needs_its_family_by_name():
 def test_the_base_class_is_no_environment_yet():
     with pytest.raises(NotImplementedError, match="must define tasks"):
         Env().load("test")
+
+
+@pytest.mark.parametrize("content", [{"a": 1}, 5, ["text"]])
+def test_a_content_that_is_neither_text_nor_blocks_is_named(content):
+    env = Slips({"messages": (user(content),), "terminated": False})
+    env.reset(seed=0)
+    with pytest.raises(
+        TypeError, match=r"Outcome\.messages: content is neither a str nor a list of content blocks but"
+    ):
+        env.step(assistant("x"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rl.checks import check_recipe
 from rl.checks.parts import RecipeFault
@@ -102,3 +103,11 @@ def test_options_without_annotations_have_the_type_of_their_default(tmp_path: Pa
             recipes.part("surrogate", f"{file}:{text}")
     with pytest.raises(ValueError, match="Keeps keeps no attribute 'c' for its option; make it a dataclass"):
         recipes.words(Recipe(surrogate=recipes.part("surrogate", f"{file}:Keeps")))
+
+
+def test_gradients_that_an_environment_has_switched_off_are_no_fault_of_the_method() -> None:
+    torch.set_grad_enabled(False)
+    try:
+        check_recipe(recipes.load("grpo"))
+    finally:
+        torch.set_grad_enabled(True)
