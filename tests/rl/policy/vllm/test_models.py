@@ -42,6 +42,16 @@ def test_a_familys_tokens_are_those_of_the_hf_engine_before_and_after_new_weight
         np.testing.assert_allclose(reply.model_logprobs, teacher_forced_logprobs(net, prompt, reply.ids), atol=1e-4)
 
 
+def test_replies_beyond_the_window_of_attention_are_those_of_the_models_forward():
+    net = vllm_model("gemma3_text", query_pre_attn_scalar=32, sliding_window=32)
+    prompts = [(PROMPT * 20)[n : n + 60] for n in range(3)]
+    with open_vllm(net, slots=4) as policy:
+        assert policy.context > 100
+        replies = sample_all(policy, *((prompt, params(n, 24, stop=())) for n, prompt in enumerate(prompts)))
+    for prompt, reply in zip(prompts, replies, strict=True):
+        np.testing.assert_allclose(reply.model_logprobs, teacher_forced_logprobs(net, prompt, reply.ids), atol=1e-4)
+
+
 def test_an_output_matrix_that_stayed_behind_is_found_out(monkeypatch):
     """Parameters, like checkpoints, name a tied matrix once; vLLM packs a copy of it for the output."""
     net = vllm_model("qwen3", tie_word_embeddings=True)
