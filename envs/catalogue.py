@@ -89,8 +89,9 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
         for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
             raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
         raise
-    except (ArithmeticError, AttributeError, LookupError, SystemExit) as error:
-        if ":" not in spec:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, SystemExit) as error:
+        is_other = isinstance(error, RuntimeError) and type(error) is not RuntimeError  # such as NotImplementedError
+        if ":" not in spec or is_other:
             raise
         from sandboxes.source_files import failure_text
 

@@ -61,7 +61,20 @@ def load_pretrained(
             f"model {name!r}: its tokenizer has token ids up to {last_id}, its embedding {rows} rows; the two are not "
             "of the same model, or the embedding must be resized"
         )
+    _check_config(name, model, rows)
     return model.to(target).eval(), tokenizer
+
+
+def _check_config(name: str, model: Any, rows: int) -> None:
+    """Raise `ValueError` for a model without layers, or with end tokens beyond its `rows` of embeddings."""
+    if (layers := getattr(text_config(model), "num_hidden_layers", 1)) < 1:
+        raise ValueError(f"model {name!r}: config.json has num_hidden_layers {layers}; a model has one at least")
+    ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    for id in ids if isinstance(ids, list | tuple) else () if ids is None else (ids,):
+        if type(id) is not int or not 0 <= id < rows:
+            raise ValueError(
+                f"model {name!r}: generation_config.json has eos_token_id {id!r}; a token's id is a number below {rows}"
+            )
 
 
 def _ids_in_use(tokenizer: PreTrainedTokenizerBase) -> set[int]:

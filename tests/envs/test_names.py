@@ -221,3 +221,13 @@ def test_an_id_of_a_file_is_found_from_any_folder(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("Solo "), done.stderr
+
+
+def test_a_constructor_that_raises_is_named_with_its_line(tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "from tests.support.environments import Echo\n\n\nclass Broken(Echo):\n    def __init__(self, **limits):\n"
+        "        raise RuntimeError('several\\nlines')\n"
+    )
+    with pytest.raises(ValueError, match=r"broken\.py, line 6: RuntimeError: several lines") as caught:
+        envs.make(f"{tmp_path}/broken.py:Broken")
+    assert isinstance(caught.value.__cause__, RuntimeError)

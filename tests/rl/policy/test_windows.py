@@ -1,5 +1,6 @@
 """Models with local attention and models of families that share a tokenizer: what of them is taken, and by which engine."""
 
+import json
 import logging
 from pathlib import Path
 
@@ -59,3 +60,20 @@ def test_a_control_token_beyond_the_embedding_is_no_reason_to_refuse_a_model(spe
     else:
         with pytest.raises(ValueError, match=f"token ids up to {rows}, its embedding {rows} rows"):
             load_pretrained(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value", "message"),
+    [
+        ("config.json", "num_hidden_layers", 0, "has num_hidden_layers 0; a model has one at least"),
+        ("generation_config.json", "eos_token_id", "x", "has eos_token_id 'x'; a token's id is a number below"),
+        ("generation_config.json", "eos_token_id", 999999, "has eos_token_id 999999; a token's id is a number below"),
+    ],
+)
+def test_a_wrong_number_in_a_models_files_is_named(file, key, value, message, tmp_path: Path):
+    tiny, tokenizer = load_pretrained("tiny")
+    save_pretrained(tiny, tokenizer, tmp_path)
+    content = json.loads((tmp_path / file).read_text())
+    (tmp_path / file).write_text(json.dumps(content | {key: value}))
+    with pytest.raises(ValueError, match=message):
+        load_pretrained(str(tmp_path))
