@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -18,8 +18,10 @@ from envs.episodes.seat_views import game_entry_point, gymnasium_class, view_ent
 from envs.rows import ROWS, Row
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG
+from sandboxes.own_packages import PACKAGES
 
 GROUP = "turnwise.envs"
+REPORTED = (ValueError, OSError, ImportError, NotImplementedError)  # which commands report in one line as they are
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
 
 
@@ -71,7 +73,8 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
         The environment: for an id inside the wrappers that Gymnasium adds, if any, else the bare instance.
 
     Raises:
-        ValueError: An unknown name or argument, or a required argument is missing.
+        ValueError: An unknown name or argument, or a required argument is missing; also, with the line, for what the
+            constructor of a file or module raises, but for the types of `REPORTED`, which pass unchanged.
         envs.watchdog.Overrun: The import or the constructor takes too long.
     """
     target = find(spec)
@@ -81,21 +84,25 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
             _load(target)  # so that a module that fails is named, which Gymnasium does not do
             factory = partial(gymnasium.make, target, disable_env_checker=True)
         return WATCHDOG.load_call(f"{spec}: its constructor", partial(factory, **arguments))
-    except TypeError:
-        choices = parameters(entry(spec))
-        for name in arguments:
-            if choices is not None and name not in choices:
-                raise ValueError(unknown_argument(name, choices, of=spec)) from None
-        for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
-            raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
-        raise
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, SystemExit) as error:
-        is_other = isinstance(error, RuntimeError) and type(error) is not RuntimeError  # such as NotImplementedError
-        if ":" not in spec or is_other:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, TypeError):
+            _check_arguments(spec, target, arguments)
+        is_ours = type(error).__module__.partition(".")[0] in PACKAGES
+        if ":" not in spec or is_ours or isinstance(error, REPORTED):
             raise
         from sandboxes.source_files import failure_text
 
         raise ValueError(failure_text(error, spec, inspect.getfile(entry(spec)))) from error
+
+
+def _check_arguments(spec: str, target: Any, arguments: Mapping[str, Any]) -> None:
+    """Raise ValueError for an argument that the constructor does not take, and for one that it needs and lacks."""
+    choices = parameters(entry(spec))
+    for name in arguments:
+        if choices is not None and name not in choices:
+            raise ValueError(unknown_argument(name, choices, of=spec)) from None
+    for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
+        raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
 
 
 def find(spec: str) -> Any:

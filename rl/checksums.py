@@ -1,7 +1,7 @@
 """SHA-256 digests: written with what a run saves and checked when it is read, so that no flipped bit goes unnoticed.
 
 A folder has them in a file of its own, `turnwise.sha256`, in the format of `sha256sum` (`sha256sum -c turnwise.sha256`
-checks it too). A text file has one in its last line, a comment.
+checks it too). A text file has one in its last line, a comment. `read_file` reads what a user names.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 NAME = "turnwise.sha256"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+_SHELL = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # names of pipes whose writer the shell has started
 _SEAL = "# sha256 of the lines above: "
 
 
@@ -29,13 +30,24 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_regular(path: Path) -> bytes:
-    """Return the content of a file. Raises `OSError` if it cannot be read, or is a pipe or a device without end."""
+def read_file(path: Path) -> bytes:
+    """Return the content of a file that a user names, or of a pipe of the shell (`/dev/stdin`, `<(...)`).
+
+    Raises `OSError` if it cannot be read, and for other pipes and devices, which may have no end.
+    """
     mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # reading a folder says what it is
-        reason = "a pipe or a device, also <(...) of a shell, is not read; name a regular file"
-        raise OSError(errno.EINVAL, reason, str(path))
+    is_of_shell = stat.S_ISFIFO(mode) and str(path).startswith(_SHELL)
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or is_of_shell):  # reading a folder says what it is
+        raise OSError(errno.EINVAL, "a pipe or a device is not read; name a regular file", str(path))
     return path.read_bytes()
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a file that a user names as text, whose lines end with a line feed alone.
+
+    Raises `OSError` as `read_file`, and `UnicodeDecodeError` for what is no UTF-8.
+    """
+    return read_file(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def file_digest(path: Path) -> str:

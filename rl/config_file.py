@@ -117,7 +117,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
     name = str(path) if is_unchanged else f"--config {path}"
     try:
-        content = checksums.read_regular(path)
+        content = checksums.read_file(path)
         if is_unchanged:
             checksums.check_seal(content.decode("utf-8", "surrogateescape"))
         return parse(content.decode("utf-8-sig"), path)  # some editors begin a file with a byte-order mark

@@ -14,6 +14,7 @@ from agents import catalogue
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from agents.tool_calls import FORMATS
+from rl import checksums
 from rl.spec_paths import absolute_spec
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def read_system(path: str) -> str:
     Raises `ArgumentTypeError` for a file that cannot be read, is not UTF-8 text or holds nothing.
     """
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8").strip()
+        text = checksums.read_text(Path(path).expanduser()).strip()
     except OSError as error:
         raise argparse.ArgumentTypeError((error.strerror or str(error)).lower()) from None
     except UnicodeDecodeError:

@@ -9,11 +9,12 @@ from envs.grading.lines import MAX_REPLY, answer_line, last_line
 
 INTEGER = r"(?<![\w.])[-+\u2212]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})(?!\w|[.,][0-9])"
 WORK = rf"{INTEGER}(?: ?(?:[-+*/\u2212\u00d7\u00f7]|\\[a-z]{{2,5}}) ?{INTEGER}){{1,9}} ?= ?"  # 84 + 59 =
-MARKS = (
-    re.compile(rf"(?:####|\\boxed\s*\{{|\banswer\s*(?:is\b|:))[\s:*$]*(?:{WORK}){{0,9}}({INTEGER})", re.IGNORECASE),
-    re.compile(rf"=[\s:*$]*({INTEGER})"),
-    re.compile(rf"\b(?:is|equals|gives|makes)[\s:*$`]+({INTEGER})", re.IGNORECASE),
+DECLARED = re.compile(
+    rf"(?:####|\\boxed\s*\{{|\banswer\s*(?:is\b|:))[\s:*$]*(?:{WORK}){{0,9}}({INTEGER})", re.IGNORECASE
 )
+EQUATION = re.compile(rf"=[\s:*$]*({INTEGER})")
+STATEMENT = re.compile(rf"\b(?:is|equals|gives|makes)[\s:*$`]+({INTEGER})", re.IGNORECASE)
+MARKS = (DECLARED, EQUATION, STATEMENT)  # from the strongest on
 SPACED = re.compile(r"(?<=[0-9])(?:\{,\}|\\[,;:! ])(?=[0-9]{3}(?![0-9]))")  # 1{,}024 and 1\,024
 CHECK = re.compile(WORK + INTEGER)
 CALCULATION = re.compile(
@@ -65,11 +66,11 @@ def _declared_integer(text: str) -> int | None:
         if matches := list(mark.finditer(text)):
             match = matches[-1]
             value, rest = _parse(match[1]), text[match.end() :]
-            rest = CHECK.sub("", rest) if mark is MARKS[0] else rest
+            rest = CHECK.sub("", rest) if mark is DECLARED else rest
             before = text[max(0, match.start() - REACH) : match.start()]
             if is_denied(before + text[match.start() :][: len("answer")]):
                 return None
-            if mark is MARKS[2] and (
+            if mark is STATEMENT and (
                 rest.lstrip("*`$ ").startswith("?")
                 or not _is_only_statement(before, {_parse(one[1]) for one in matches})
             ):

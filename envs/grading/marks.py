@@ -54,9 +54,9 @@ def same_line_boxes(reply: str) -> list[str]:
 
     Nothing either of a reply of more than `MAX_BOXED` characters.
     """
-    found = [*_box_marks(reply)] if len(reply) <= MAX_BOXED else []
-    is_line = len(found) > 1 and "\n" not in reply[found[0][0] : found[-1][1]]
-    return [text for *_, text in found] if is_line else []
+    marks = [*_box_marks(reply)] if len(reply) <= MAX_BOXED else []
+    is_line = len(marks) > 1 and "\n" not in reply[marks[0][0] : marks[-1][1]]
+    return [text for *_, text in marks] if is_line else []
 
 
 def _marks(reply: str) -> Iterator[tuple[int, int, str]]:

@@ -198,7 +198,7 @@ class Report:
         Raises `OSError` if it cannot be read, and `ValueError` with one line about its first fault if it is no report
         or was changed since it was written. A file without a digest is taken as it is.
         """
-        content = Path(path).read_bytes()
+        content = checksums.read_file(Path(path))
         if (match := _DIGEST.match(content)) and match[1].decode() != checksums.digest(b"{\n" + content[match.end() :]):
             raise ValueError(
                 f'{path}: changed after it was written: its "sha256" is wrong (delete that line to use it)'

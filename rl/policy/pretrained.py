@@ -61,19 +61,22 @@ def load_pretrained(
             f"model {name!r}: its tokenizer has token ids up to {last_id}, its embedding {rows} rows; the two are not "
             "of the same model, or the embedding must be resized"
         )
-    _check_config(name, model, rows)
+    _check_config(name, model)
     return model.to(target).eval(), tokenizer
 
 
-def _check_config(name: str, model: Any, rows: int) -> None:
-    """Raise `ValueError` for a model without layers, or with end tokens beyond its `rows` of embeddings."""
+def _check_config(name: str, model: Any) -> None:
+    """Raise `ValueError` for a model without layers, or with end tokens that are no ids.
+
+    Ids beyond the vocabulary pass: a config's default may lie there (50256 of a small GPT-2), and is never sampled.
+    """
     if (layers := getattr(text_config(model), "num_hidden_layers", 1)) < 1:
         raise ValueError(f"model {name!r}: config.json has num_hidden_layers {layers}; a model has one at least")
     ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     for id in ids if isinstance(ids, list | tuple) else () if ids is None else (ids,):
-        if type(id) is not int or not 0 <= id < rows:
+        if type(id) is not int or id < 0:
             raise ValueError(
-                f"model {name!r}: generation_config.json has eos_token_id {id!r}; a token's id is a number below {rows}"
+                f"model {name!r}: generation_config.json has eos_token_id {id!r}; a token's id is a number from 0 on"
             )
 
 
@@ -84,11 +87,13 @@ def _ids_in_use(tokenizer: PreTrainedTokenizerBase) -> set[int]:
     becomes a control token (`agents.control_tokens`).
     """
     template = str(tokenizer.chat_template)
-    extra = {
+    unnamed_ids = {
         id for id, token in tokenizer.added_tokens_decoder.items() if token.special and token.content not in template
     }
-    kept = {id for id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id) if id is not None}
-    return set(tokenizer.get_vocab().values()) - (extra - kept)
+    standard_ids = {
+        id for id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id) if id is not None
+    }
+    return set(tokenizer.get_vocab().values()) - (unnamed_ids - standard_ids)
 
 
 def save_pretrained(

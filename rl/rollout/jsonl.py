@@ -38,7 +38,7 @@ def read_file(path: Path) -> tuple[bytes, str]:
     A file whose name ends with `.gz` is unpacked; if that fails, the content is empty. The content is compared with its
     digest, if the run that wrote the file has left one beside it. Raises `OSError` if the file cannot be read.
     """
-    content = checksums.read_regular(path)
+    content = checksums.read_file(path)
     if path.suffix == ".gz":
         try:
             content = gzip.decompress(content)

@@ -34,14 +34,14 @@ def within_context(settings: Settings, model: Any) -> Settings:
     """
     full = max_sequence_length(model, "vllm")
     limit = full if settings.engine_url else max_sequence_length(model, settings.engine)
-    found = settings.within(limit)
-    if limit < full and found.max_tokens != settings.within(full).max_tokens:
+    bounded = settings.within(limit)
+    if limit < full and bounded.max_tokens != settings.within(full).max_tokens:
         log.warning(
             "--max-tokens is %d, the window of the model's attention: the engine hf samples no longer episodes; "
             "--engine vllm does",
             limit,
         )
-    return found
+    return bounded
 
 
 class TrainedModel:

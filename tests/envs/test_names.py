@@ -223,11 +223,23 @@ def test_an_id_of_a_file_is_found_from_any_folder(tmp_path):
     assert done.stdout.startswith("Solo "), done.stderr
 
 
-def test_a_constructor_that_raises_is_named_with_its_line(tmp_path):
+@pytest.mark.parametrize("kind", ["RuntimeError", "Own", "TypeError", "RecursionError", "KeyError"])
+def test_a_constructor_that_raises_is_named_with_its_line(kind, tmp_path):
     (tmp_path / "broken.py").write_text(
-        "from tests.support.environments import Echo\n\n\nclass Broken(Echo):\n    def __init__(self, **limits):\n"
-        "        raise RuntimeError('several\\nlines')\n"
+        "from tests.support.environments import Echo\n\n\nclass Own(Exception):\n    pass\n\n\nclass Broken(Echo):\n"
+        f"    def __init__(self, **limits):\n        raise {kind}('several\\nlines')\n"
     )
-    with pytest.raises(ValueError, match=r"broken\.py, line 6: RuntimeError: several lines") as caught:
+    with pytest.raises(ValueError, match=rf"broken\.py, line 10: {kind}: .*several") as caught:
         envs.make(f"{tmp_path}/broken.py:Broken")
-    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert type(caught.value.__cause__).__name__ == kind
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "OSError", "NotImplementedError"])
+def test_what_commands_report_as_it_is_passes_unchanged(kind, tmp_path):
+    (tmp_path / "refusing.py").write_text(
+        "from tests.support.environments import Echo\n\n\nclass Refusing(Echo):\n"
+        f"    def __init__(self, **limits):\n        raise {kind}('the reason')\n"
+    )
+    with pytest.raises(Exception, match=r"^the reason$") as caught:
+        envs.make(f"{tmp_path}/refusing.py:Refusing")
+    assert type(caught.value).__name__ == kind

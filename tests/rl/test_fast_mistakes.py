@@ -111,3 +111,15 @@ def test_a_device_is_refused_in_one_line(tmp_path: Path) -> None:
     link.symlink_to("/dev/null")
     with pytest.raises(UserError, match=rf"^--config {link}: a pipe or a device.* name a regular file$"):
         config_file.read(link)
+
+
+def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom rl import config_file\nprint(config_file.read(Path(sys.argv[1])))"
+    )
+    for shell in (
+        f"echo updates = 7 | {sys.executable} -c '{code}' /dev/stdin",
+        f"{sys.executable} -c '{code}' <(echo updates = 7)",
+    ):
+        done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert "7" in done.stdout, done.stderr

@@ -266,3 +266,11 @@ def test_the_value_head_has_a_learning_rate_of_its_own():
 
     slow, fast = errors(None), errors(1e-2)
     assert slow[-1] > 0.99 * slow[0] and fast[-1] < 0.7 * fast[0] and slow[0] == fast[0]
+
+
+def test_gradients_that_an_environment_has_switched_off_are_computed():
+    net = model()
+    groups, before = random_groups(), weights(net)
+    with torch.no_grad():
+        Learner(net, lr=1e-2).update(rows(grpo, groups), grpo)
+    assert not torch.equal(before, weights(net))

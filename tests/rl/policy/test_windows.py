@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from agents.render import Renderer
 from envs.types import Stop
 from rl.learner.learner import Learner
 from rl.policy.hf import HFPolicy
@@ -56,7 +57,10 @@ def test_a_control_token_beyond_the_embedding_is_no_reason_to_refuse_a_model(spe
     assert max(tokenizer.get_vocab().values()) == rows
     save_pretrained(tiny, tokenizer, tmp_path)
     if special:
-        load_pretrained(str(tmp_path))
+        loaded, saved = load_pretrained(str(tmp_path))
+        prompt = Renderer(saved).open([{"role": "user", "content": "<image_soft_token> <image_soft_token"}])
+        assert max(prompt) < rows  # data is no control token, so nobody can make the model look beyond its embedding
+        loaded(input_ids=torch.tensor([list(prompt)]))
     else:
         with pytest.raises(ValueError, match=f"token ids up to {rows}, its embedding {rows} rows"):
             load_pretrained(str(tmp_path))
@@ -66,8 +70,8 @@ def test_a_control_token_beyond_the_embedding_is_no_reason_to_refuse_a_model(spe
     ("file", "key", "value", "message"),
     [
         ("config.json", "num_hidden_layers", 0, "has num_hidden_layers 0; a model has one at least"),
-        ("generation_config.json", "eos_token_id", "x", "has eos_token_id 'x'; a token's id is a number below"),
-        ("generation_config.json", "eos_token_id", 999999, "has eos_token_id 999999; a token's id is a number below"),
+        ("generation_config.json", "eos_token_id", "x", "has eos_token_id 'x'; a token's id is a number from 0 on"),
+        ("generation_config.json", "eos_token_id", [1, -1], "has eos_token_id -1; a token's id is a number from 0 on"),
     ],
 )
 def test_a_wrong_number_in_a_models_files_is_named(file, key, value, message, tmp_path: Path):

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from envs.types import Message, Messages
+from rl import checksums
 from rl.cli import one_line
 from rl.methods.estimators import similarity
 from rl.methods.options import Count, FilePath, NonNegative, PartError
@@ -73,7 +74,7 @@ def _templates(file: str) -> tuple[str, ...]:
     if not file:
         return WORDINGS
     try:
-        lines = [line for line in Path(file).read_text("utf-8").splitlines() if line.strip()]
+        lines = [line for line in checksums.read_text(Path(file)).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise PartError(f"--strategy paraphrased: {one_line(error)}") from None
     for line in lines:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from envs.types import Messages, user
+from rl import checksums
 from rl.methods.options import Count, FilePath, PartError
 from rl.methods.parts.verdict.questions import (
     RATING,
@@ -67,7 +68,7 @@ def rubric_text(path: str) -> str:
     if not path:
         return HELPFUL
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8").strip()
+        text = checksums.read_text(Path(path).expanduser()).strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
         raise PartError(f"rubric={path}: {reason}") from None
