@@ -7,8 +7,11 @@ system message, and calls and results of tools that it does not know stand in th
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agents.control_tokens import ControlTokens, map_texts
@@ -27,6 +30,8 @@ Ids = tuple[int, ...]
 QUESTION, SYSTEM, THINKING, REPLY = "Dummyquestion", "Dummyrule", "Dummythought", "Dummyreply"
 TOOL, VALUE, RESULT = "Dummytool", "Dummyvalue", "Dummyresult"
 DUMMY_TOKENS = 256  # more than a dummy dialogue has, apart from tools; `Renderer.extend` cuts them off
+DATE = "strftime_now"  # what templates that write today's date call for it, as transformers offers it
+_DATE_CALL = re.compile(rf"""\b{DATE}\(\s*("[^"]*"|'[^']*')\s*\)""")
 _THINKING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
 _TOOLS_TEXT = """\
@@ -42,6 +47,8 @@ The next message holds the result."""
 
 class ChatTemplate:
     """The chat template of a tokenizer. `options` go to it, such as `enable_thinking=False`.
+
+    `strftime_now="2026-11-28"` is the date that a template writes as today's, where it writes one.
 
     Attributes:
         control: The control tokens of the tokenizer.
@@ -66,9 +73,12 @@ class ChatTemplate:
     ) -> None:
         """Try what the template shows. `image` is what it writes for an image, None if it is to write none.
 
-        Raises `ValueError` if it does not write `image` for one.
+        Raises `ValueError` if it does not write `image` for one, or for a date that is none.
         """
-        self.tokenizer, self._options, self._image = tokenizer, options, image
+        self.tokenizer, self._options, self._image = tokenizer, dict(options), image
+        self._day = self._options.pop(DATE, None)
+        if self._day is not None and not is_date(self._day):
+            raise ValueError(f"{DATE}={self._day}: not a date such as 2026-11-28")
         self.control = ControlTokens(tokenizer)
         self._most_tokens = sys.maxsize if most_tokens is None else most_tokens + DUMMY_TOKENS
         self._longest_token = max((len(token) for token in tokenizer.get_vocab()), default=1)
@@ -142,8 +152,15 @@ class ChatTemplate:
 
     def _apply(self, messages: list[Any], tools: list[Any], generation: bool) -> str:
         try:
+            template = self.tokenizer.get_chat_template(tools=tools or None)
+            template = _dated(template, self._day) if self._day else template
             text = self.tokenizer.apply_chat_template(
-                messages, tools=tools or None, tokenize=False, add_generation_prompt=generation, **self._options
+                messages,
+                tools=tools or None,
+                chat_template=template,
+                tokenize=False,
+                add_generation_prompt=generation,
+                **self._options,
             )
         except Exception as error:  # a template may compute anything, such as 1 // 0
             roles = ", ".join(message["role"] for message in messages)
@@ -210,6 +227,25 @@ class ChatTemplate:
             if isinstance(first["content"], str):
                 return [{**first, "content": f"{text}\n\n{first['content']}"}, *rest]
         return [{"role": "system", "content": text}, first, *rest]
+
+
+@lru_cache(8)
+def _dated(template: str, day: str) -> str:
+    """A chat template with the texts that it would ask for today's date, as they are on `day`.
+
+    transformers gives templates nothing to call but its own functions, so the calls are replaced.
+    """
+    moment = datetime.fromisoformat(day)
+    return _DATE_CALL.sub(lambda call: json.dumps(moment.strftime(call[1][1:-1])), template)
+
+
+def is_date(value: object) -> bool:
+    """Whether `value` is the text of a date in ISO format, with or without a time."""
+    try:
+        datetime.fromisoformat(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def dummy_reply(

@@ -14,6 +14,9 @@ STEPS = 4  # optimiser steps of an update of another model
 # Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
 # between two replies, and of the longest episode that is not asked for by a flag.
 REPLY_TOKENS, OBSERVATION_TOKENS, EPISODE_TOKENS = 1024, 128, 16384
+# Of an evaluation, where nothing is trained: of a reply of such a model, here or behind an API, and of a first prompt.
+EVALUATED_REPLY_TOKENS, PROMPT_TOKENS = 4096, 4096
+TINY_EVALUATED = 512, 4096  # tokens of a reply and of an episode of the bundled model
 
 
 class Sizes(NamedTuple):
@@ -71,6 +74,19 @@ def of_others(
         "max_tokens": max_tokens,
         "turn_tokens": min(REPLY_TOKENS, max_tokens - 1),
     }
+
+
+def of_evaluation(most_turns: int | None, *, turn_tokens: int | None, is_tiny: bool) -> tuple[int, int]:
+    """Return the most tokens of a reply and of an episode, prompts included, in an evaluation of a model.
+
+    `most_turns` are those of an episode, None if that is not known; `turn_tokens` is a setting (None for the default).
+    """
+    reply, episode = TINY_EVALUATED if is_tiny else (EVALUATED_REPLY_TOKENS, EPISODE_TOKENS)
+    reply = turn_tokens or reply
+    first_turn = PROMPT_TOKENS + reply + OBSERVATION_TOKENS
+    if is_tiny or most_turns is None:
+        return reply, episode
+    return reply, _rounded(first_turn + (most_turns - 1) * (reply + OBSERVATION_TOKENS), max(episode, first_turn))
 
 
 def _rounded(tokens: int, limit: int) -> int:

@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agents import catalogue
 from agents.chat import ChatAgent
 from agents.render import Renderer
+from agents.template import DATE, is_date
 from agents.tool_calls import FORMATS
 from rl import checksums
 from rl.spec_paths import absolute_spec
@@ -69,11 +71,16 @@ class PromptOptions:
         return cls(settings.system or "", template_args, settings.tool_format, agent, style)  # type: ignore[arg-type]
 
     def make_renderer(self, tokenizer: PreTrainedTokenizerBase, model: Any, most_tokens: int) -> Renderer:
-        """Return the renderer of a model. Raises `ValueError` for an argument that its template does not use."""
+        """Return the renderer of a model. A template that writes the date writes one day's in all prompts.
+
+        Raises `ValueError` for an argument that its template does not use.
+        """
         from rl.policy.images.inputs import image_inputs  # imports torch
         from rl.policy.model_config import end_tokens
 
-        template = str(getattr(tokenizer, "chat_template", None) or "")
+        template, today = _template_of(tokenizer), {}
+        if DATE in template:
+            today = {DATE: date.today().isoformat()}
         for key in self.template_args:
             if template and not re.search(rf"\b{key}\b", template):
                 raise ValueError(f"--template-arg {key}: the model's chat template does not use it; leave it out")
@@ -83,7 +90,7 @@ class PromptOptions:
             stop_ids=end_tokens(model),
             tool_format=self.tool_format,
             images=image_inputs(model),
-            **self.template_args,
+            **today | self.template_args,
         )
 
     def make_agent(self, renderer: Renderer) -> ChatAgent:
@@ -99,6 +106,19 @@ class PromptOptions:
                 raise ValueError(f"{flag} means nothing to --policy {policy}: {reason}; leave it out")
 
 
+def with_date(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Return the texts of `--template-arg`, with today's date if the chat template writes one and they do not set it.
+
+    A run that keeps them writes the same prompts on another day.
+    """
+    is_set = any(text.partition("=")[0] == DATE for text in texts)
+    return [*texts] if is_set or DATE not in _template_of(tokenizer) else [*texts, f"{DATE}={date.today()}"]
+
+
+def _template_of(tokenizer: PreTrainedTokenizerBase) -> str:
+    return str(getattr(tokenizer, "chat_template", None) or "")
+
+
 def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
     """Return the arguments that `KEY=VALUE` texts set; values are JSON, or text where they are none.
 
@@ -111,6 +131,8 @@ def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--template-arg {text}: not KEY=VALUE, such as enable_thinking=false")
         if key in _RESERVED:
             raise ValueError(f"--template-arg {key}: is set by this program; leave it out")
+        if key == DATE and not is_date(text.partition("=")[2]):
+            raise ValueError(f"--template-arg {text}: not a date such as {DATE}=2026-11-28")
     return parse_json_values("--template-arg", texts)
 
 

@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         join(args)
         strategy = strategies.parse(args.strategy) if args.strategy else None
         target = _open_target(args)
+        args.most_turns = target.most_turns
         seating = seating_for(args, has_strategy=strategy is not None)
         baseline = _read_baseline(args.compare) if args.compare else None
         if baseline:  # refuse an impossible comparison before anything is played

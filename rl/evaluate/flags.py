@@ -7,7 +7,8 @@ import argparse
 from envs.watchdog import WATCHDOG, Budgets
 from rl import prompt_options
 from rl.cli import Parser, real_number, whole_number
-from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
+from rl.defaults import EPISODE_TOKENS, EVALUATED_REPLY_TOKENS, TINY_EVALUATED
+from rl.evaluate.policies import EPISODE_S, SPEC_FORMS
 from rl.evaluate.runner import SCRIPTS
 from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
 from rl.processes.address import check_cluster, cluster_address, cluster_help, join_cluster
@@ -68,6 +69,8 @@ def _add_model_flags(parser: Parser) -> None:
     """Add the flags of sampling; `--device` and `--engine` concern local models only."""
     add = parser.add_argument_group("models", "how a model replies; scripted policies ignore these flags").add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    dtype = "precision of a model (default: bfloat16 on CUDA, float32 on a CPU and of `tiny`)"
+    add("--dtype", choices=("float32", "bfloat16"), help=dtype)
     engines = (
         "sampling engine: `hf`, `vllm` in this process, or `vllm:process` in another, both also with `:keyed` (the "
         "draws of hf, the default here) or `:native` (vLLM's own); default: hf"
@@ -90,15 +93,20 @@ def _add_model_flags(parser: Parser) -> None:
         metavar="K",
         help="sample from the K likeliest tokens (default: 0, all)",
     )
-    reply = f"most tokens of one reply (default: the run's, else {TURN_TOKENS}; of an API {ENDPOINT_TURN_TOKENS})"
+    tiny_reply, tiny_episode = TINY_EVALUATED
+    reply = f"most tokens of one reply (default: the run's, else {EVALUATED_REPLY_TOKENS}; of `tiny` {tiny_reply})"
     add("--turn-tokens", type=whole_number(1), metavar="N", help=reply)
-    episode = f"most tokens of one episode, context included (default: the run's, else {MAX_TOKENS} or the model's)"
+    episode = (
+        "most tokens of one episode, context included (default: the run's, else by the turns of the environment up to "
+        f"{EPISODE_TOKENS} or the model's; of `tiny` {tiny_episode}, of an API no limit)"
+    )
     add("--max-tokens", type=whole_number(2), metavar="N", help=episode)
 
 
 def _add_prompt_flags(parser: Parser) -> None:
     """Add the flags that `rl.prompt_options.PromptOptions` reads."""
-    parser.set_defaults(is_tiny=False)  # whether the policy is the bundled model, which is found out later
+    # Whether the policy is the bundled model, and the most turns of an episode, which are found out later.
+    parser.set_defaults(is_tiny=False, most_turns=None)
     about = "how a model's prompts are written (default: as in the policy's run)"
     add = parser.add_argument_group("prompts", about).add_argument
     add("--system", type=prompt_options.read_system, metavar="FILE", help=prompt_options.SYSTEM_HELP)

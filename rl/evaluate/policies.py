@@ -18,12 +18,13 @@ import gymnasium
 from agents.chat import ChatAgent
 from envs.watchdog import WATCHDOG
 from rl.cli import UserError, one_line, suggest
+from rl.defaults import EVALUATED_REPLY_TOKENS, of_evaluation
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.clients.function import FunctionClient, is_function_spec
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.engine import Engine
 from rl.policy.hub.lookup import find_model
-from rl.policy.registry import check_engines
+from rl.policy.registry import check_engines, computing_dtype, open_engine
 from rl.processes.host import open_host
 from rl.prompt_options import PromptOptions, parse_json_values
 from rl.records import Group, SamplingParams, Ticket
@@ -33,8 +34,6 @@ from rl.rollout.workers.pool import Workers
 if TYPE_CHECKING:  # httpx is slow to import
     from rl.evaluate.clients.endpoint import EndpointClient
 
-TURN_TOKENS, MAX_TOKENS = 512, 4096  # defaults if neither a flag nor the policy's run sets them
-ENDPOINT_TURN_TOKENS = 4096  # default limit of a reply from an API, whose models often reason in it
 EPISODE_S = 4 * 3600.0  # long, so that a slow machine does not change a score
 HUMAN_DEADLINE_S = 86400.0
 SPEC_FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "file.py:function", "human")
@@ -139,31 +138,34 @@ def open_local_model(
     *,
     names: Sequence[str] | None = (),
     flag: str = "--policy",
-    context: int = MAX_TOKENS,
+    context: int | None = None,
     slots: int = 256,
 ) -> LocalModel:
     """Load the model that `args.policy` names and start a sampling engine on it; the caller closes the engine.
 
     `names` are further names that a user may have meant, and `flag` is where the name comes from, for errors. `context`
-    is the most tokens of an episode where no flag says so, bounded by the model's; `slots` are sampled at a time.
+    is the most tokens of an episode where no flag says so, bounded by the model's, None for the default; `slots` are
+    sampled at a time.
     Raises `ValueError` for an unknown name or a model that does not work.
     """
     check_engines(args.engine, args.engine_devices, args.engines)
     check_model(args.policy, names=names, flag=flag)
-    from rl.policy.model_config import max_sequence_length
-    from rl.policy.pretrained import load_pretrained
-    from rl.policy.registry import open_engine  # torch takes seconds to import, and a script plays without it
+    import torch  # takes seconds, and a script plays without it
 
-    model, tokenizer = load_pretrained(args.policy, device=args.device, seed=args.seed)
+    from rl.policy.model_config import max_sequence_length
+    from rl.policy.pretrained import load_pretrained, resolve_device
+
+    dtype = args.dtype or computing_dtype(resolve_device(args.device).type, is_tiny=args.is_tiny)
+    weights: dict[str, Any] = {"device": args.device, "dtype": getattr(torch, dtype)}
+    model, tokenizer = load_pretrained(args.policy, seed=args.seed, **weights)
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
-    context = args.max_tokens or min(context, max_sequence_length(model, args.engine))
-    devices = args.engine_devices
-    engine = open_engine(
-        args.engine, model, slots=slots, context=context, devices=devices, engines=args.engines, cluster=args.cluster
-    )
+    reply, episode = of_evaluation(args.most_turns, turn_tokens=args.turn_tokens, is_tiny=args.is_tiny)
+    context = args.max_tokens or min(context or episode, max_sequence_length(model, args.engine))
+    sizes: dict[str, Any] = {"slots": slots, "context": context, "engines": args.engines}
+    engine = open_engine(args.engine, model, **sizes, devices=args.engine_devices, dtype=dtype, cluster=args.cluster)
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)
-    params = _sampling_params(args, TURN_TOKENS)
+    params = _sampling_params(args, reply)
     return LocalModel(model, renderer, engine, lambda: prompts.make_agent(renderer), params)
 
 
@@ -213,7 +215,7 @@ def open_endpoint_client(args: argparse.Namespace, *, flag: str = "--policy") ->
         context=args.max_tokens,
         cache=None if args.no_cache else ReplyCache(),
     )
-    return client, _sampling_params(args, ENDPOINT_TURN_TOKENS)
+    return client, _sampling_params(args, EVALUATED_REPLY_TOKENS)
 
 
 def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:

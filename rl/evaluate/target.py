@@ -49,7 +49,8 @@ class EvaluationTarget:
     """The tasks to evaluate on: one part for an environment, any number for a benchmark.
 
     It creates the environment, selects the tickets and computes the report. `left_out` holds the environments of a
-    benchmark that cannot be played here, with the reasons.
+    benchmark that cannot be played here, with the reasons. `most_turns` are those of an episode, None if an environment
+    does not say.
     """
 
     make_env: Callable[[], gymnasium.Env]
@@ -57,6 +58,7 @@ class EvaluationTarget:
     benchmark: str | None = None
     digest: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    most_turns: int | None = None
 
     @classmethod
     def from_env(cls, spec: str, env_args: Sequence[str], split: str) -> EvaluationTarget:
@@ -72,9 +74,10 @@ class EvaluationTarget:
                 name = env.spec.id if env.spec else spec
                 indices = range(count_tasks(env, split))
                 part = TargetPart(name, split, indices, vote_function(env), _non_default(arguments, entry))
+                most_turns = _max_turns(env)
         except gymnasium.error.Error as error:  # the environment lacks a dependency
             raise ValueError(f"--env {spec}: {error}") from error
-        return cls(make_env, {name: part})
+        return cls(make_env, {name: part}, most_turns=most_turns)
 
     @classmethod
     def from_benchmark(cls, name: str) -> EvaluationTarget:
@@ -84,17 +87,20 @@ class EvaluationTarget:
         """
         benchmark = benchmarks.load(name)
         suite = benchmark.make()
-        parts = {}
+        parts, turns = {}, []
         try:
             for part in benchmark.parts:
                 entry = part.entry
-                vote = vote_function(suite.member(entry.name))
+                member = suite.member(entry.name)
+                vote = vote_function(member)
+                turns.append(_max_turns(member))
                 env_entry = envs.entry(entry.env)
                 arguments = _non_default(envs.arguments(entry.env_arguments, env_entry), env_entry)
                 parts[entry.name] = TargetPart(entry.env, entry.label, part.indices, vote, arguments, part.digest)
         finally:
             close_env(suite)
-        return cls(benchmark.make, parts, name, benchmark.digest, benchmark.left_out)
+        most_turns = None if None in turns else max(filter(None, turns), default=None)
+        return cls(benchmark.make, parts, name, benchmark.digest, benchmark.left_out, most_turns)
 
     def setup(self, seed: int) -> EvaluationSetup:
         """Return what an earlier result must agree in to be compared: environment, arguments, tasks and this seed.
@@ -187,6 +193,11 @@ def mean_success(rates: Sequence[Estimate]) -> Estimate:
     if not means:
         return Estimate(None, None, None)
     return Estimate(sum(means) / len(means), *mean_interval(means, intervals))
+
+
+def _max_turns(env: gymnasium.Env) -> int | None:
+    turns = getattr(env.unwrapped, "max_turns", None)
+    return turns if isinstance(turns, int) else None
 
 
 def _non_default(arguments: Mapping[str, Any], entry: Callable[..., Any]) -> dict[str, Any]:

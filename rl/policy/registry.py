@@ -86,6 +86,15 @@ def default_dtype(engine: str, device: str, dtype: str) -> str:
     return dtype
 
 
+def computing_dtype(device: str, *, is_tiny: bool) -> str:
+    """Return the precision in which a model computes where none is asked for, on a kind of device.
+
+    That is bfloat16 on CUDA, as models that have been trained before are published, and float32 for the bundled model
+    and on a CPU.
+    """
+    return "bfloat16" if device == "cuda" and not is_tiny else "float32"
+
+
 def open_engine(
     name: str,
     model: nn.Module,

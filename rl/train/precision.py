@@ -9,7 +9,7 @@ from rl.methods import conflicts
 from rl.methods.parts import MISMATCH, SAMPLER_RATIO, phases, ratio, score, select
 from rl.methods.recipe import Recipe
 from rl.methods.streams import needs
-from rl.policy.registry import FAKE_FP8, default_dtype
+from rl.policy.registry import FAKE_FP8, computing_dtype, default_dtype
 from rl.settings import Settings
 
 FLOAT32 = "float32"
@@ -26,9 +26,8 @@ def with_precisions(settings: Settings, device: torch.device) -> Settings:
     """
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-    dtype = "bfloat16" if device.type == "cuda" and not settings.is_tiny else FLOAT32
+    dtype = settings.dtype or computing_dtype(device.type, is_tiny=settings.is_tiny)
     settings = settings.with_derived(dtype=dtype)
-    dtype = settings.dtype or dtype
     settings = settings.with_derived(engine_dtype=default_dtype(settings.engine, device.type, dtype))
     if dtype == FAKE_FP8:
         _check_emulation(settings)

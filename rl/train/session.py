@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from rl.methods.streams import asks_for_reference
 from rl.policy import lora
 from rl.policy.engine import EngineDead
 from rl.policy.pretrained import resolve_device
-from rl.prompt_options import PromptOptions
+from rl.prompt_options import PromptOptions, with_date
 from rl.records import SamplingParams, Ticket, Trajectory
 from rl.rollout.roles import parse_roles
 from rl.rollout.workers.pool import Workers
@@ -82,6 +83,7 @@ class Session:
         self.trained_model = TrainedModel(settings, resume_from, role=self.roles[0].name)
         self.model = self.trained_model.model
         settings = within_context(settings, self.model)
+        settings = replace(settings, template_arg=with_date(settings.template_arg, self.trained_model.tokenizer))
         settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
         if settings.overlap and device.type == "cpu":
             torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # each side gets half of them

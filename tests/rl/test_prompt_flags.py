@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
+from datetime import date
 from functools import partial
 
 import pytest
@@ -57,6 +58,11 @@ def command(capsys, *words):
     return int(stop.value.code or 0), capsys.readouterr().err
 
 
+def rollouts_of(run, update):
+    """The file of rollouts of an update."""
+    return next((run / "rollouts").glob(f"update-{update:06}.jsonl*"))
+
+
 def first_prompt(model, path):
     """The text of the first prompt in a file of rollouts."""
     return AutoTokenizer.from_pretrained(model).decode(episodes_of(path)[0]["turns"][0]["context_ids"])
@@ -71,7 +77,7 @@ def test_the_flags_reach_the_prompts_and_are_recorded(run, model):
     config = tomllib.loads((run / "config.toml").read_text())
     assert config["system"] == "Answer in one wörd." and config["tool_format"] == "glm45"
     assert config["template_arg"] == ["enable_thinking=false"]
-    prompt = first_prompt(model, next((run / "rollouts").glob("update-000001.jsonl*")))
+    prompt = first_prompt(model, rollouts_of(run, 1))
     assert prompt.startswith("[no thinking]") and "Answer in one wörd." in prompt
 
 
@@ -118,7 +124,7 @@ def test_a_resumed_run_keeps_them_and_its_config_repeats_them(run, rules, tmp_pa
             "--template-arg enable_thought: the model's chat template does not use",
         ),
         (("--system", "/no/such/file"), "--system /no/such/file: no such file or directory"),
-        (("--system", "/dev/null"), "--system /dev/null: is empty"),
+        (("--system", "/dev/null"), "--system /dev/null: a pipe or a device is not read; name a regular file"),
     ],
 )
 def test_a_mistake_is_one_line_in_both_commands(flags, message, model, capsys):
@@ -175,3 +181,42 @@ def test_replies_end_with_the_tokens_of_the_generation_config(model, tmp_path, c
     assert command(capsys, *words)[0] == 0
     turns = [turn for episode in episodes_of(tmp_path / "r.rollouts.jsonl") for turn in episode["turns"]]
     assert [(len(turn["ids"]), turn["finish"]) for turn in turns] == [(1, "stop")] * 3
+
+
+@pytest.fixture(scope="module")
+def dated_model(tmp_path_factory):
+    """A small model whose chat template begins with today's date, as those of Llama and gpt-oss do."""
+    folder = tmp_path_factory.mktemp("dated") / "model"
+    shutil.copytree(runs.small_model(), folder)
+    template = folder / "chat_template.jinja"
+    template.write_text('{{- strftime_now("%d %b %Y") + "\n" -}}' + template.read_text())
+    return folder
+
+
+def test_a_run_keeps_the_date_that_its_prompts_began_with(dated_model, tmp_path, capsys):
+    day = ("--template-arg", "strftime_now=1999-12-31")
+    flags = runs.flags("Low", "--model", dated_model, *TINY_UPDATE, "--rollouts", "all")
+    past = runs.train_run(*flags, *day, out=tmp_path / "past")
+    assert "31 Dec 1999" in first_prompt(dated_model, rollouts_of(past, 1))
+    runs.train_run("--resume", "--updates", "2", out=past)
+    assert "31 Dec 1999" in first_prompt(dated_model, rollouts_of(past, 2))
+    file = tmp_path / "past.json"
+    status, _ = command(capsys, "--env", "math/Arithmetic-v0", "--policy", past, "--episodes", 1, "--json", file)
+    assert status == 0
+    assert "31 Dec 1999" in first_prompt(dated_model, tmp_path / "past.rollouts.jsonl")
+
+    present = runs.train_run(*flags, out=tmp_path / "present")
+    (text,) = tomllib.loads((present / "config.toml").read_text())["template_arg"]
+    name, _, kept = text.partition("=")
+    assert name == "strftime_now"
+    first = first_prompt(dated_model, rollouts_of(present, 1))
+    assert date.fromisoformat(kept).strftime("%d %b %Y") in first
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2026", "2026-13-01", ""])
+def test_a_date_that_is_none_is_one_line(value, dated_model, capsys):
+    words = ("--env", "math/Arithmetic-v0", "--policy", dated_model, "--template-arg", f"strftime_now={value}")
+    status, err = command(capsys, *words)
+    assert status == 2
+    assert err.count("\n") == 1
+    assert f"--template-arg strftime_now={value}: not a date such as strftime_now=2026-11-28" in err

@@ -41,8 +41,9 @@ def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
     """Read the reply and its numbers of tokens (0 if not given) from the parsed JSON of a response to `request`.
 
     If the request offered tools and the response has no `tool_calls`, calls are parsed from the text. Reasoning that
-    the server has set apart becomes the message's "reasoning_content"; it is recorded, and sent to no server. Raises
-    `ValueError` if the body is not a chat completion or if the server stopped while it sampled.
+    the server has set apart is a field of the message, under the server's name for it; it is recorded, and sent back
+    with the calls of its reply. Raises `ValueError` if the body is not a chat completion or if the server stopped while
+    it sampled.
     """
     try:
         choice = body["choices"][0]
@@ -62,9 +63,11 @@ def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
         reply_message["tool_calls"] = calls
     elif request.tools:
         reply_message = reply.parse(content, first_call)
-    thoughts = [message[name] for name in REASONING_FIELDS if isinstance(message.get(name), str) and message[name]]
+    thoughts = {name: message[name] for name in REASONING_FIELDS if isinstance(message.get(name), str)}
     if thoughts:
-        reply_message = {**reply_message, "reasoning_content": thoughts[0]}  # type: ignore[typeddict-unknown-key]
+        name = max(thoughts, key=lambda name: bool(thoughts[name]))  # the first one with a text in it
+        if thoughts[name] or calls:  # a server may ask for its empty reasoning with the calls
+            reply_message = {**reply_message, name: thoughts[name]}  # type: ignore[misc]
     return ChatResponse(reply_message, "length" if reason == "length" else "stop", tokens, context)
 
 
@@ -82,8 +85,13 @@ def error_text(body: Any) -> str:
 
 
 def _encode_message(message: Message) -> Mapping[str, Any]:
-    """Set empty content to None next to tool calls, as servers require, and leave out reasoning and our own keys."""
-    fields = {key: value for key, value in message.items() if key not in (*REASONING_FIELDS, *OWN_FIELDS)}
+    """Set empty content to None next to tool calls, as servers require, and leave out our own keys.
+
+    Reasoning belongs to the calls that it led to: servers of models that think between calls require it there, or write
+    it into the prompt, and elsewhere take it out again or refuse it.
+    """
+    left_out = OWN_FIELDS if message.get("tool_calls") else (*REASONING_FIELDS, *OWN_FIELDS)
+    fields = {key: value for key, value in message.items() if key not in left_out}
     return {**fields, "content": None} if fields.get("tool_calls") and fields["content"] == "" else fields
 
 

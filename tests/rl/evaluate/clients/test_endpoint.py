@@ -48,7 +48,8 @@ def test_a_request_holds_how_to_sample_and_fields_replace_it() -> None:
         ),
         ({"content": "\ud800"}, {"content": "\ud800"}),
         ({"content": "7", "reasoning_content": "hm", "tool_calls": None}, {"content": "7", "reasoning_content": "hm"}),
-        ({"content": "7", "reasoning": "hm"}, {"content": "7", "reasoning_content": "hm"}),
+        ({"content": "7", "reasoning": "hm"}, {"content": "7", "reasoning": "hm"}),
+        ({"content": "7", "reasoning_content": "", "reasoning": "hm"}, {"content": "7", "reasoning": "hm"}),
         ({"content": "7", "reasoning_content": None, "reasoning": ""}, {"content": "7"}),
     ],
 )
@@ -168,15 +169,18 @@ def test_no_flipped_bit_of_the_cache_passes(tmp_path: Path, caplog: pytest.LogCa
     assert cache.get("ab12") == value
 
 
-def test_tools_are_offered_and_their_calls_are_played() -> None:
+@pytest.mark.parametrize(
+    "reasoning", [{"reasoning_content": "a tool"}, {"reasoning": "a tool"}, {"reasoning_content": ""}]
+)
+def test_tools_are_offered_their_calls_are_played_and_go_back_with_the_reasoning(reasoning: dict[str, str]) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    first = completion(None, tool_calls=[call], reasoning_content="a tool")
+    first = completion(None, tool_calls=[call], **reasoning)
     server = ScriptedServer(Answer(body=first), Answer(body=completion("9")))
     (group,) = play(server, 1, env={"tools": True})
-    assert group.trajectories[0].turns[0].reply["reasoning_content"] == "a tool"  # recorded, and not sent back
+    assert reasoning.items() <= group.trajectories[0].turns[0].reply.items()
     assert [body["tools"] for _, _, body in server.requests] == [[TOOL], [TOOL]]
     assert server.requests[1][2]["messages"][1:] == [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "assistant", "content": None, "tool_calls": [call], **reasoning},
         {"role": "tool", "content": "2", "tool_call_id": "c1"},
     ]
     assert [len(t.turns) for t in group.trajectories] == [2]
