@@ -178,9 +178,10 @@ COMPARISONS["plan-small-varied"] = replace(
 )
 
 
-def hall(about: str, *dials: str, arms: tuple[str, ...] = ("gigpo", "graph"), tokens: int = 24_000) -> Comparison:
-    """A comparison on `games/Doors-v0` with these dials: 8 doors, 3 of which decide."""
-    args = [word for dial in ("turns=8", "decisive=3", "symbols=8", *dials) for word in ("--env-arg", dial)]
+def hall(about: str, *dials: str, arms: tuple[str, ...], decisive: int = 3, tokens: int = 24_000) -> Comparison:
+    """A comparison on `games/Doors-v0` with these dials: 8 doors, `decisive` of which decide."""
+    dials = ("turns=8", f"decisive={decisive}", "symbols=8", *dials)
+    args = [word for dial in dials for word in ("--env-arg", dial)]
     shared = (*args, "--turn-tokens", "4", "--groups", "4", "--eval-episodes", "50")
     return Comparison(
         about,
@@ -202,6 +203,20 @@ COMPARISONS |= {
         arms=("gigpo", "hgpo", "graph", "arpo", "tree_grpo", CRITIC),
     ),
     "doors-early": hall("the first 3 of 8 doors decide", "placement=early", arms=("gigpo", "hgpo", "graph", CRITIC)),
+    **{
+        f"doors-early-{decisive}": hall(
+            f"the first {decisive} of 8 doors decide", "placement=early", arms=("gigpo",), decisive=decisive
+        )
+        for decisive in (5, 8)
+    },
+    **{
+        f"doors-unique-{percent}": hall(
+            f"the first 3 of 8 doors decide, {percent} % of the states are met once",
+            *("placement=early", f"unique={percent / 100}"),
+            arms=("hgpo", "graph"),
+        )
+        for percent in (40, 80)
+    },
     "doors-share": hall(
         "success is drawn with the share of 3 rights", "rule=share", "placement=spread", arms=("graph",)
     ),

@@ -121,9 +121,15 @@ def test_replies_of_an_endpoint_are_written_with_their_thinking_and_calls(tmp_pa
     (episode,) = read(find(tmp_path / "r.json")).episodes
     replies = [turn["reply"] for turn in episode["turns"]]
     assert replies[0]["tool_calls"] == [call]
-    assert [reply["reasoning_content"] for reply in replies] == ["The wiki may say it.", "No page says it."]
+    assert (replies[0]["reasoning_content"], replies[1]["reasoning"]) == ("The wiki may say it.", "No page says it.")
     assert [(turn["ids"], turn["logprobs"], turn["tokens"]) for turn in episode["turns"]] == [([], [], 0), ([], [], 13)]
-    assert all("reasoning" not in json.dumps(body["messages"]) for _, _, body in server.requests)
+    sent = [
+        [message for message in body["messages"] if "reasoning_content" in message] for _, _, body in server.requests
+    ]
+    assert [[message["reasoning_content"] for message in messages] for messages in sent] == [
+        [],
+        ["The wiki may say it."],
+    ]
     again = run("--env", "tools/Search-v0", "--policy", f"replay:{tmp_path}/r.rollouts.jsonl", "--json", tmp_path / "s")
     assert again == 0 and json.loads((tmp_path / "s").read_text())["tokens_mean"] == 13
 
