@@ -22,6 +22,9 @@ from rl.policy.request import Request
 from rl.policy.sampling import likeliest_rows, sample_rows
 from rl.policy.weight_copies import cast_model, copy_weights
 
+SHORTER = 8  # how much shorter than the longest possible sequence most are, for the number of slots
+HEADROOM = 8  # memory is divided for sequences that are longer by such a part of their length
+
 
 class HFPolicy(BatchingEngine):
     """An `Engine` over a Hugging Face model in this process, for one event loop at a time.
@@ -45,7 +48,8 @@ class HFPolicy(BatchingEngine):
 
         Args:
             model: A Hugging Face causal language model; the engine copies the weights that are trained.
-            slots: Most concurrent requests. There are fewer if the cache would outgrow `cache_gib`.
+            slots: Most concurrent requests. There are fewer if the cache would outgrow `cache_gib`: as many as fit by
+                their present lengths, and those with the fewest tokens wait where they have grown.
             context: Most tokens of one sequence; None for the most that the model can compute.
             cache_gib: Most GiB of keys and values.
             dtype: Precision that replies are sampled in; None for the model's. Another one takes a copy of all weights.
@@ -63,20 +67,21 @@ class HFPolicy(BatchingEngine):
         self.forward: CachedForward = make_forward(self._cast_copy or model)
         parameter = next((self._cast_copy or model).parameters())
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
-        max_slots = int(cache_gib * 2**30 / (per_token * self.context))
-        if max_slots < 1:
-            need = per_token * self.context / 2**30
+        max_tokens = int(cache_gib * 2**30 / per_token)
+        if max_tokens < self.context:
             raise ValueError(
-                f"one sequence of {self.context} tokens needs {need:.1f} GiB of cache; {cache_gib} GiB are allowed"
+                f"one sequence of {self.context} tokens needs {per_token * self.context / 2**30:.1f} GiB of cache; "
+                f"{cache_gib} GiB are allowed: --max-tokens {max_tokens} fits"
             )
         self.cache = KVCache(
             layers=self.forward.layers,
             kv_heads=self.forward.kv_heads,
             head_dim=self.forward.head_dim,
-            slots=max(1, min(slots, max_slots)),
+            slots=min(slots, SHORTER * max_tokens // self.context),
             context=self.context,
             device=parameter.device,
             dtype=parameter.dtype,
+            tokens=max_tokens,
         )
         self.slots = self.cache.slots  # active request i has slot i
         self._parked_slots: dict[str, int] = {}  # session without an open request -> slot of its context, oldest first
@@ -159,8 +164,8 @@ class HFPolicy(BatchingEngine):
         Returns the requests that are computed, in slots 0..n-1, and their followers in the next slots: new requests
         with the same tokens as one of the former, whose logits they share.
         """
+        entering = self._entering()
         leaders = list(self._active)
-        entering = list(islice(self._waiting, self.cache.slots - len(leaders)))
         followers: list[Request] = []
         by_tokens: dict[tuple[int, ...], Request] = {}
         for request in entering:
@@ -172,10 +177,13 @@ class HFPolicy(BatchingEngine):
                 if not request.draft:
                     by_tokens.setdefault(request.tokens(), request)
                 leaders.append(request)
-        if entering:
-            width = max(len(r.tokens()) + len(r.guess(self.context)) for r in entering)
-            self.cache.reserve(len(leaders) + len(followers) + len(self._parked_slots), width + 1)
-        self._assign_slots(leaders, followers)
+        total = len(leaders) + len(followers)
+        if self.cache.is_bounded:
+            self._divide_memory(leaders, followers)
+        else:
+            if entering:
+                self.cache.reserve(total + len(self._parked_slots), max(map(self._width, entering)))
+            self._assign_slots(leaders, followers, self.cache.rows)
         for request in entering:
             tokens = request.tokens()
             keep = 0 if request.leader else self.cache.share_prefix(request.slot, tokens[:-1])
@@ -187,8 +195,58 @@ class HFPolicy(BatchingEngine):
         self._waiting = deque(islice(self._waiting, len(entering), None))
         return leaders, followers
 
-    def _assign_slots(self, leaders: list[Request], followers: list[Request]) -> None:
-        """Give `leaders` slots 0..n-1 and `followers` the next ones; parked contexts move behind them.
+    def _width(self, request: Request) -> int:
+        """Tokens that a request has memory for in this step: its own, those of its draft, and a new one."""
+        return min(len(request.prompt) + len(request.ids) + len(request.guess(self.context)) + 1, self.context)
+
+    def _entering(self) -> list[Request]:
+        """The waiting requests that become active in this step.
+
+        Where memory does not suffice for all, active requests may have to wait first. Both depend on the lengths of the
+        requests alone, so that a run that was interrupted goes on alike.
+        """
+        room = self.cache.slots - len(self._active)
+        if not self.cache.is_bounded:
+            return list(islice(self._waiting, room))
+        width = max(map(self._width, self._active), default=0)
+        excess = len(self._active) - self.cache.capacity(width)
+        if excess > 0:
+            waiting = sorted(self._active, key=lambda r: (self._width(r), -r.slot))[:excess]
+            ids = {id(request) for request in waiting}
+            self._active = [request for request in self._active if id(request) not in ids]
+            for request in sorted(waiting, key=lambda r: -r.slot):
+                request.slot, request.leader = -1, None
+                self._waiting.appendleft(request)
+            return []
+        entering: list[Request] = []
+        for request in islice(self._waiting, room):
+            width = max(width, self._width(request))
+            others = len(self._active) + len(entering)
+            if others and others >= self.cache.capacity(width + width // HEADROOM):
+                break
+            entering.append(request)
+        return entering
+
+    def _divide_memory(self, leaders: list[Request], followers: list[Request]) -> None:
+        """Give the requests of a step slots, in memory that is divided anew if they do not fit into it as it is."""
+        cache, total = self.cache, len(leaders) + len(followers)
+        rows, length, width = cache.rows, cache.length, max(map(self._width, (*leaders, *followers)))
+        if total > rows or width > length:
+            length = cache.block(width + width // HEADROOM)
+            if cache.capacity(length) < total:
+                length = cache.block(width)
+            rows = cache.capacity(length)
+            self._parked_slots = {
+                session: slot for session, slot in self._parked_slots.items() if cache.num_tokens[slot] <= length
+            }
+        if rows > cache.rows:
+            cache.resize(rows, length)
+        self._assign_slots(leaders, followers, rows)
+        if (rows, length) != (cache.rows, cache.length):
+            cache.resize(rows, length)
+
+    def _assign_slots(self, leaders: list[Request], followers: list[Request], rows: int) -> None:
+        """Give `leaders` slots 0..n-1 and `followers` the next ones; parked contexts move behind them, within `rows`.
 
         Where there is no room for all parked contexts, the oldest are dropped.
         """
@@ -204,12 +262,12 @@ class HFPolicy(BatchingEngine):
                 request.slot = hole
         for i, request in enumerate(followers):
             request.slot = n + i
-        for session in list(self._parked_slots)[: max(0, total + len(self._parked_slots) - self.cache.rows)]:
+        for session in list(self._parked_slots)[: max(0, total + len(self._parked_slots) - rows)]:
             del self._parked_slots[session]
-        behind = {slot for slot in self._parked_slots.values() if slot >= total}
-        free = iter([slot for slot in range(total, self.cache.rows) if slot not in behind])
+        behind = {slot for slot in self._parked_slots.values() if total <= slot < rows}
+        free = iter([slot for slot in range(total, rows) if slot not in behind])
         for session, slot in self._parked_slots.items():
-            if slot < total:
+            if not total <= slot < rows:
                 self._parked_slots[session] = target = next(free)
                 moves[target] = slot
         self.cache.move(list(moves.values()), list(moves))

@@ -1,4 +1,4 @@
-"""The key-value cache of the `hf` engine: a static block per slot, moved so that active slots are neighbours."""
+"""The key-value cache of the `hf` engine: a block of memory per slot, moved so that active slots are neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class KVCache:
 
     `ids[s, :num_tokens[s]]` are the tokens of slot `s`; the keys and values of the first `num_cached[s]` of them are in
     `kv`, which is (layers, 2, rows, kv_heads, length, head_dim). Memory is allocated as needed, in doublings of rows
-    and length, up to `slots` x `context`.
+    and length, up to `slots` x `context`. Where that is more than `tokens`, the memory for these is allocated at once,
+    and divided into fewer rows the longer the sequences are (`resize`).
     """
 
     def __init__(
@@ -28,10 +29,13 @@ class KVCache:
         context: int,
         device: torch.device,
         dtype: torch.dtype,
+        tokens: int | None = None,
     ) -> None:
-        """Start empty; nothing is allocated until `reserve`."""
+        """Start empty; nothing is allocated until `reserve` or `resize`. `tokens` are at least `context`."""
         self.slots, self.context = slots, context
+        self.tokens = slots * context if tokens is None else tokens
         self.kv = torch.zeros(layers, 2, 0, kv_heads, 0, head_dim, device=device, dtype=dtype)
+        self._memory: torch.Tensor | None = None  # what `resize` divides
         self.ids = np.zeros((0, 0), np.int64)
         self.num_tokens = np.zeros(0, np.int64)
         self.num_cached = np.zeros(0, np.int64)
@@ -40,6 +44,50 @@ class KVCache:
     def rows(self) -> int:
         """Number of slots (sequences) that memory is allocated for so far."""
         return len(self.num_tokens)
+
+    @property
+    def length(self) -> int:
+        """Number of tokens that each of these slots has memory for."""
+        return self.ids.shape[1]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is no memory for all slots at full length, so that `resize` divides it, and not `reserve`."""
+        return self.tokens < self.slots * self.context
+
+    def block(self, length: int) -> int:
+        """Return the length of slots, in steps of an eighth, that holds sequences of `length` tokens."""
+        step = max(32, _round_up(length, 8) // 8)
+        return min(self.context, max(1, -(-length // step)) * step)
+
+    def capacity(self, length: int) -> int:
+        """Return how many slots there are at most for sequences of `length` tokens, at least 1."""
+        return min(self.slots, self.tokens // self.block(length))
+
+    def resize(self, rows: int, length: int) -> None:
+        """Divide the memory into `rows` slots of `length` tokens, in place, a layer at a time.
+
+        The first rows keep their contents, up to `length` tokens.
+        """
+        layers, two, old_rows, heads, old_length, dim = self.kv.shape
+        if self._memory is None:
+            self._memory = self.kv.new_zeros(layers, two, self.tokens * heads * dim)
+        kept = min(rows, old_rows)
+        ids, num_tokens, num_cached = (
+            np.zeros((rows, length), np.int64),
+            np.zeros(rows, np.int64),
+            np.zeros(rows, np.int64),
+        )
+        width = min(length, old_length)
+        ids[:kept, :width] = self.ids[:kept, :width]
+        num_tokens[:kept] = np.minimum(self.num_tokens[:kept], length)
+        num_cached[:kept] = np.minimum(self.num_cached[:kept], length)
+        self.ids, self.num_tokens, self.num_cached = ids, num_tokens, num_cached
+        old = self.kv
+        self.kv = self._memory[:, :, : rows * heads * length * dim].unflatten(-1, (rows, heads, length, dim))
+        width = int(num_cached.max(initial=0))
+        for layer in range(layers if width else 0):
+            self.kv[layer, :, :kept, :, :width] = old[layer, :, :kept, :, :width].clone()
 
     def reserve(self, rows: int, length: int) -> None:
         """Allocate at least `rows` slots of `length` tokens, bounded by `slots` and `context`; contents are kept."""

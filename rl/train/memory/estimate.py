@@ -230,6 +230,6 @@ def _logits_bytes(shape: ModelShape, work: Workload) -> int:
 
 
 def _cache_bytes(shape: ModelShape, work: Workload) -> int:
-    """Bytes of cached keys and values, for as many sequences as fit into `MAX_CACHE_BYTES`."""
+    """Bytes of cached keys and values, of all sequences at full length or of what fits into `MAX_CACHE_BYTES`."""
     sequence = 2 * shape.layers * shape.keys * work.itemsize * work.context
-    return sequence * max(1, min(work.slots, MAX_CACHE_BYTES // sequence))
+    return max(sequence, min(work.slots * sequence, MAX_CACHE_BYTES))

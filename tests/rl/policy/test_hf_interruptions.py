@@ -273,19 +273,6 @@ def test_sequences_stay_within_the_window_that_every_layer_attends_to(kind, chan
         HFPolicy(net, context=limit + 1)
 
 
-def test_a_cache_without_room_for_one_sequence_is_refused():
-    with pytest.raises(ValueError, match="GiB"):
-        HFPolicy(llama(), cache_gib=1e-6)
-
-
-def test_slots_are_as_many_as_the_cache_may_hold():
-    per_sequence = 2 * 2 * 2 * 8 * 4 * 128  # keys and values, layers, heads, size, bytes, tokens
-    policy = HFPolicy(llama(), slots=64, cache_gib=3.5 * per_sequence / 2**30)
-    assert policy.cache.slots == 3
-    replies = sample_all(policy, *((make_prompt(n), params(n)) for n in range(7)))
-    assert_same_replies(replies, [sample_all(HFPolicy(llama()), (make_prompt(n), params(n)))[0] for n in range(7)])
-
-
 def test_sampling_leaves_the_model_and_the_global_luck_as_they_were():
     net = model()
     net.train()
