@@ -25,7 +25,10 @@ class Router:
     def __init__(self, count: int) -> None:
         self.num_sessions = [0] * count  # episodes under way, by engine
         self.num_moves = 0  # groups that went on with another engine
-        self._groups: OrderedDict[str, _Group] = OrderedDict()  # the last used last
+        self._groups: dict[str, _Group] = {}
+        self._idle: OrderedDict[str, None] = (
+            OrderedDict()
+        )  # keys of groups without an episode under way, the longest idle first
 
     def choose(self, session: str, engines: Collection[int]) -> int:
         """Return the engine that a session asks, one of `engines`, which are there; the whole group goes there."""
@@ -38,7 +41,7 @@ class Router:
             group.engine = self._least_loaded(engines)
             self.num_sessions[group.engine] += len(group.sessions)
             self.num_moves += 1
-        self._groups.move_to_end(key)
+        self._idle.pop(key, None)
         if session not in group.sessions:
             group.sessions.add(session)
             self.num_sessions[group.engine] += 1
@@ -46,14 +49,16 @@ class Router:
 
     def release(self, session: str) -> int | None:
         """Note that an episode has ended; return its engine, None for an unknown one."""
-        group = self._groups.get(session.partition("/")[0])
+        key = session.partition("/")[0]
+        group = self._groups.get(key)
         if group is None or session not in group.sessions:
             return None
         group.sessions.discard(session)
         self.num_sessions[group.engine] -= 1
-        if len(self._groups) > MOST_IDLE:
-            for key in [key for key, one in self._groups.items() if not one.sessions][: len(self._groups) - MOST_IDLE]:
-                del self._groups[key]
+        if not group.sessions:
+            self._idle[key] = None
+            if len(self._idle) > MOST_IDLE:
+                del self._groups[self._idle.popitem(last=False)[0]]
         return group.engine
 
     def _least_loaded(self, engines: Collection[int]) -> int:
