@@ -211,11 +211,11 @@ COMPARISONS |= {
     },
     **{
         f"doors-unique-{percent}": hall(
-            f"the first 3 of 8 doors decide, {percent} % of the states are met once",
+            f"the first 3 of 8 doors decide, {percent} % of the states have a nonce of the replies so far",
             *("placement=early", f"unique={percent / 100}"),
-            arms=("hgpo", "graph"),
+            arms=arms,
         )
-        for percent in (40, 80)
+        for percent, arms in ((40, ("graph",)), (80, ("hgpo", "graph")))
     },
     "doors-share": hall(
         "success is drawn with the share of 3 rights", "rule=share", "placement=spread", arms=("graph",)

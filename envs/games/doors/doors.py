@@ -45,8 +45,8 @@ class Doors(Env):
     `placement=early|late|spread`, which; `rule=all|slip|share|pay`: all must be right, the same and a wrong letter
     ends the episode at once, success is drawn with the share of right letters, or each is paid at once; `noise`, the
     probability that a coin decides the outcome; `symbols`. Walk: `shape=ring|grid`, `size`, `traps`. All: `unique`, the
-    share of turns whose state gets a nonce, so that no other turn is in it; `legend`: whether the instructions of full
-    style say what else only outcomes show: the letters, the traps, the tests that tell something.
+    share of turns whose state gets a nonce, so that no turn after other replies is in it; `legend`: whether the
+    instructions of full style say what else only outcomes show: the letters, the traps, the tests that tell something.
     Luck: the draws hang on the seed and on all replies so far, so that members of a group who replied differently have
     luck of their own, though they have the same seed; those who replied alike share the nonce too.
     State: the task, with doors the turn and what was done (whether all were right, or how many); none of this is shown
