@@ -47,6 +47,7 @@ OPPONENT_HELP = (
     "minimax:depth=2; --policy plays each seat in turn; repeatable, for a table of all pairs (default: itself); "
     "SEAT=SPEC names the player of one seat, for a team of different policies"
 )
+TAG = "</think>"
 MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
 
 
@@ -255,10 +256,16 @@ def _log_cut_replies(groups: Sequence[Group]) -> None:
     """Log how many replies reached a token limit, because a cut reply may be wrong for that reason alone."""
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     episodes = [episode for trajectory in trajectories for episode in _episodes(trajectory)]
-    finishes = [turn.completion.finish for episode in episodes for turn in episode.replies]
-    cut = finishes.count("length")
-    if cut:
-        log_line(f"{cut} of {len(finishes)} replies were cut short; see --turn-tokens and --max-tokens")
+    turns = [turn for episode in episodes for turn in episode.replies]
+    texts = [str(turn.reply["content"]) if turn.reply else "" for turn in turns]
+    cut = [text for turn, text in zip(turns, texts, strict=True) if turn.completion.finish == "length"]
+    if not cut:
+        return
+    # A template that opens the thinking in the prompt leaves replies that only close it.
+    closes = any(TAG in text and "<think>" not in text for text in texts)
+    thinking = sum(TAG not in text for text in cut) if closes else 0
+    note = f", {thinking} of them without the {TAG} of others: thinking, graded as answers" if thinking else ""
+    log_line(f"{len(cut)} of {len(turns)} replies were cut short{note}; see --turn-tokens and --max-tokens")
 
 
 def _episodes(trajectory: Trajectory) -> Sequence[Trajectory]:

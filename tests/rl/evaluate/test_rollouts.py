@@ -134,6 +134,30 @@ def test_replies_of_an_endpoint_are_written_with_their_thinking_and_calls(tmp_pa
     assert again == 0 and json.loads((tmp_path / "s").read_text())["tokens_mean"] == 13
 
 
+def test_replies_that_were_cut_while_thinking_are_counted(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
+    cut = completion("It must be 7, or")
+    cut["choices"][0]["finish_reason"] = "length"
+    server = ScriptedServer(Answer(body=completion("hm</think>7")), Answer(body=cut), Answer(body=completion("7")))
+
+    async def use(url: str) -> int:
+        words = (
+            "--env",
+            "math/Arithmetic-v0",
+            "--policy",
+            f"openai:toy@{url}",
+            "--episodes",
+            "3",
+            "--concurrency",
+            "1",
+        )
+        return await asyncio.to_thread(run, *words)
+
+    assert with_server(server, use) == 0
+    line = "1 of 3 replies were cut short, 1 of them without the </think> of others: thinking, graded as answers; see"
+    assert line in capsys.readouterr().err
+
+
 def test_tokens_of_a_local_model_have_texts_in_the_viewer(tmp_path: Path):
     words = ("--env", "games/GuessNumber-v0", "--policy", "tiny", "--episodes", "1", "--turn-tokens", "4")
     assert run(*words, "--json", tmp_path / "r.json") == 0
