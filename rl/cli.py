@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import errno
 import inspect
-import os
 import re
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
@@ -31,6 +30,7 @@ from envs.exits import EnvExit, is_stdout_closed, name_stdout
 from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
+from rl.spec_paths import as_typed, forget_typed
 from sandboxes import SandboxUnavailable
 
 N = TypeVar("N", int, float)
@@ -75,6 +75,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their
     traceback.
     """
+    forget_typed()
     with like_ctrl_c() as stop:
         try:
             with WATCHDOG.running(program()):
@@ -248,44 +249,6 @@ def real_number(low: float | None = None, high: float | None = None, *, above: f
     return parse
 
 
-def output_file(text: str) -> Path:
-    """Return `text` as the path of a file that can be written, new or existing; a `type` for argparse.
-
-    Raises `ArgumentTypeError` for a folder, a file in a folder that does not exist, or one that is not writable, and
-    `OSError` for a path that the operating system refuses.
-    """
-    path = Path(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError("is a folder")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
-    is_new = not path.exists()
-    if not os.access(path.parent if is_new else path, os.W_OK):
-        raise argparse.ArgumentTypeError("not writable")
-    if is_new:  # file systems such as /proc take no files, whatever their permissions say
-        path.touch()
-        path.unlink()
-    return path
-
-
-def output_folder(text: str) -> Path:
-    """Return `text` as the path of a writable folder, new or existing; a `type` for argparse. Writes nothing.
-
-    Raises `ArgumentTypeError` for an empty path, a file, also among its parents, and a folder that is not writable or
-    is to be made in such a one, and `OSError` for a path that the operating system refuses.
-    """
-    path = Path(text)
-    if not text.strip():
-        raise argparse.ArgumentTypeError("names no folder")
-    path.exists()  # raises for a path that the operating system refuses
-    place = next(part for part in (path, *path.absolute().parents) if os.path.lexists(part))
-    if not place.is_dir():
-        raise argparse.ArgumentTypeError("is a file" if place == path else f"{place} is a file")
-    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise argparse.ArgumentTypeError("not writable" if place == path else f"{place} is not writable")
-    return path
-
-
 def program() -> str:
     """Return the program's name as the user typed it: `rl.train` for `python -m rl.train`, else the script's name."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
@@ -312,5 +275,5 @@ def _number_text(number: int | float) -> str:
 
 
 def _print_error(error: BaseException) -> int:
-    sys.stderr.write(f"{program()}: error: {one_line(error)}\n")
+    sys.stderr.write(f"{program()}: error: {as_typed(one_line(error))}\n")
     return USER_ERROR

@@ -17,7 +17,7 @@ import envs
 from envs.watchdog import WATCHDOG, Budgets
 from rl import config_file
 from rl.checks import learns_from_single_episodes
-from rl.cli import Parser, UserError, output_folder, run, user_input
+from rl.cli import Parser, UserError, run, user_input
 from rl.methods import recipe as recipes
 from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
@@ -29,6 +29,7 @@ from rl.processes.address import check_cluster, join_cluster
 from rl.prompt_options import parse_template_args
 from rl.schedule import check_schedule
 from rl.settings import Settings, add_flags
+from rl.spec_paths import absolute_path, output_folder
 from rl.train.hub.upload import check_access
 from rl.train.loggers import logger as loggers
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises `UserError` for wrong settings and for a run that cannot start or continue.
     """
     flags = vars(parser().parse_args(argv))
-    config_path, folder = flags.pop("config"), flags.pop("out")
+    config_path, folder, runs = flags.pop("config"), flags.pop("out"), Path(absolute_path("runs"))
     is_resumed, is_dry_run = flags.pop("resume"), flags.pop("dry_run")
     with user_input():
         file = _read_config(config_path, folder, is_resumed)
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
-        folder = folder or _default_folder(settings)
+        folder = folder or _default_folder(runs, settings)
         if not is_resumed:
             _check_new(folder, settings.model)
         if settings.push_to_hub:
@@ -269,12 +270,12 @@ def rate_jump(recipe: recipes.Recipe, update: int, old_total: int | None, total:
     )
 
 
-def _default_folder(settings: Settings) -> Path:
-    """Return the first of runs/ENV-ALGO-seedN, runs/ENV-ALGO-seedN-2, ... that does not exist."""
+def _default_folder(runs: Path, settings: Settings) -> Path:
+    """Return the first of ENV-ALGO-seedN, ENV-ALGO-seedN-2, ... in the folder `runs` that does not exist."""
     env = settings.env.rsplit("/", 1)[-1].replace(":", "-").replace(".py", "")
     base = f"{env}-{Path(settings.algo).stem}-seed{settings.seed}"
     names = (base if n == 1 else f"{base}-{n}" for n in range(1, 10_000))
-    return next(path for path in (Path("runs") / name for name in names) if not path.exists())
+    return next(path for path in (runs / name for name in names) if not path.exists())
 
 
 def _print_table(rows: Iterable[tuple[str, str]]) -> int:
