@@ -47,6 +47,18 @@ INPUT_ERRORS: tuple[type[Exception], ...] = (ValueError, IndexError, OSError, Im
 INPUT_ERRORS += (NotImplementedError, EnvExit, SandboxUnavailable)
 # A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
 DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+# What a user can do about an error of writing a file or folder, by its number.
+REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENOENT: "put the folder back",
+    errno.ENOTDIR: "put the folder back",
+    errno.EISDIR: "move the folder of that name away",
+    errno.EEXIST: "move what has that name away",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable"),
+}
 
 
 class UserError(ValueError):
@@ -247,6 +259,11 @@ def real_number(low: float | None = None, high: float | None = None, *, above: f
         return _check_range(number, low, high)
 
     return parse
+
+
+def remedy(number: int | None) -> str:
+    """Return what a user can do about an error of the operating system of this number, such as "make room"."""
+    return REMEDIES.get(number or 0, "mend that")
 
 
 def program() -> str:
