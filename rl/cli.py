@@ -26,7 +26,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from envs.exits import EnvExit, is_stdout_closed, name_stdout
+from envs.exits import EnvExit, is_stdout_closed, is_stdout_lost, name_stdout
 from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
@@ -47,6 +47,10 @@ INPUT_ERRORS: tuple[type[Exception], ...] = (ValueError, IndexError, OSError, Im
 INPUT_ERRORS += (NotImplementedError, EnvExit, SandboxUnavailable)
 # A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
 DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+STDOUT_LOST = (
+    "standard output is closed, or was replaced by the code of an environment or a policy, so nothing can be printed; "
+    "leave sys.stdout and file descriptor 1 as they are"
+)
 # What a user can do about an error of writing a file or folder, by its number.
 REMEDIES = {
     errno.ENOSPC: "make room",
@@ -83,7 +87,8 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     """Call `main` and exit with the code it returns (None is 0), 2 after a `UserError`, or 130 after Ctrl-C.
 
     SIGTERM and SIGHUP act like Ctrl-C; the code is then 143 or 129. The watchdog runs meanwhile. A call that takes too
-    long, and a disk that is full or not writable, also end with 2 and one line on standard error. If the reader of
+    long, a disk that is full or not writable, and standard output that code of a user has closed also end with 2 and
+    one line on standard error. If the reader of
     standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their
     traceback.
     """
@@ -103,8 +108,14 @@ def run(main: Callable[[], int | None]) -> NoReturn:
                 code = BROKEN_PIPE
             elif error.errno in DISK_ERRNOS:
                 code = _print_error(name_stdout(error))
+            elif is_stdout_lost():
+                code = _print_error(UserError(STDOUT_LOST))
             else:
                 raise
+        except (AttributeError, ValueError):  # of a `sys.stdout` that is None or closed
+            if not is_stdout_lost():
+                raise
+            code = _print_error(UserError(STDOUT_LOST))
     code = stop.exit_code(code)
     end_in_order(code)
     sys.exit(code)
