@@ -74,7 +74,12 @@ def test_a_number_in_place_of_a_text_is_named_with_its_file_and_key(value: str) 
         ("updates = 1979-05-27", "updates = 1979-05-27: not a whole number"),
         ("updates = 1979-05-27T07:32:00Z", "updates = 1979-05-27 07:32:00"),
         ("engine = 12:00:00", "engine = 12:00:00: "),
-        ("updates = [1979-05-27]", 'updates = \\["1979-05-27"\\]: not a single value'),
+        ("updates = [1979-05-27]", r"updates = \[1979-05-27\]: not a single value"),
+        ("env_arg = [1979-05-27, 'a=b', 3]", r'env_arg = \[1979-05-27, "a=b", 3\]: must be a list such as'),
+        ("env_arg = {a = [07:32:00, true]}", r"env_arg = \{a = \[07:32:00, true\]\}: must be a list such as"),
+        ("system = [1979-05-27T07:32:00]", r"system = \[1979-05-27 07:32:00\]: must be a text"),
+        ("style = 1979-05-27", "style = 1979-05-27: must be one of"),
+        ("credit = [1979-05-27]", r"credit = \[1979-05-27\]: must be the text of a part"),
     ],
 )
 def test_a_date_or_time_is_named_with_its_file_and_key(line: str, message: str) -> None:
