@@ -150,9 +150,7 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
         if key in SLOTS:
             is_valid = isinstance(value, list) if key in MANY else isinstance(value, str)
             if not is_valid and not (key in MANY and isinstance(value, str)):
-                raise UserError(
-                    f'{path}: {key} = {toml_value(value)}: must be the text of a part, as "clip:high=0.3"'
-                )
+                raise UserError(f'{path}: {key} = {toml_value(value)}: must be the text of a part, as "clip:high=0.3"')
         elif key not in settings:
             raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*settings, *SLOTS])}")
         elif key == "style":

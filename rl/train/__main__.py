@@ -17,7 +17,7 @@ import envs
 from envs.watchdog import WATCHDOG, Budgets
 from rl import config_file
 from rl.checks import learns_from_single_episodes
-from rl.cli import Parser, UserError, run, user_input
+from rl.cli import INPUT_ERRORS, Parser, UserError, one_line, run, user_input
 from rl.methods import recipe as recipes
 from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if settings.algo == "list":
             return _print_table(recipes.catalogue())
         WATCHDOG.budgets = Budgets(settings.load_seconds, settings.step_seconds, settings.episode_seconds)
+        _check_names(settings, flags, file, config_path or f"{folder}/config.toml")
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
@@ -91,8 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
-    from rl.policy.pretrained import resolve_device  # imports torch, so mistakes in flags are reported before
-    from rl.train.run_folder import RunFolder
+    from rl.train.run_folder import RunFolder  # imports torch, so mistakes in flags are reported before
     from rl.train.session import Session
     from rl.train.trainers import restarts
     from rl.train.trainers.processes import TrainersLost
@@ -106,9 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if jump := rate_jump(recipe, run_folder.num_updates(), file.get("updates"), settings.updates):
                 print(jump)
         if not is_dry_run:
-            numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
-            gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
-            join_cluster(settings.cluster, **numbers, gpus=gpus)
+            _join_cluster(settings)
         try:
             session = Session(settings, recipe, run_folder, is_dry_run)
         except TrainersLost as error:
@@ -138,6 +136,25 @@ def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe
     if settings.is_tiny and _function_and_options(recipe.schedule) == _function_and_options(default):
         slots = {"schedule": TINY_SCHEDULE, **slots}
     return recipe.but(**recipes.parse(slots))
+
+
+def _check_names(settings: Settings, flags: Mapping[str, Any], file: Mapping[str, Any], path: str) -> None:
+    """Raise `UserError` for an environment or a recipe of the file at `path` that does not exist or does not load."""
+    for key, find in (("env", envs.entry), ("algo", recipes.load)):
+        name = getattr(settings, key)
+        if key in file and key not in flags and name:
+            try:
+                find(name)
+            except INPUT_ERRORS as error:
+                raise UserError(f"{path}: {key} = {config_file.toml_value(name)}: {one_line(error)}") from error
+
+
+def _join_cluster(settings: Settings) -> None:
+    from rl.policy.pretrained import resolve_device
+
+    numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
+    gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
+    join_cluster(settings.cluster, **numbers, gpus=gpus)
 
 
 def _not_started(settings: Settings) -> str:
