@@ -133,10 +133,10 @@ class WeightFolder:
             path.chmod(0o644)
         except (OSError, SafetensorError) as error:
             native = re.search(r"\(os error (\d+)\)", str(error))  # as safetensors wraps those of the system
-            os_error = int(native[1]) if native else getattr(error, "errno", None)
+            code = int(native[1]) if native else getattr(error, "errno", None)
             reason = " ".join(str(getattr(error, "strerror", None) or error).split())
             raise NotWritten(
-                f"the weights cannot be written into {self.path} ({reason}); {remedy(os_error)}, or name another folder "
+                f"the weights cannot be written into {self.path} ({reason}); {remedy(code)}, or name another folder "
                 f"by {FOLDER_VARIABLE}"
             ) from error
         self._files[number] = path
