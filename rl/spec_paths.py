@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from envs.adapters.schemes import SCHEMES
+from envs.adapters.schemes import change_path
 
 SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other names of players have a `:` or `/` before a `=`
 MODEL_CONFIGS = ("config.json", "adapter_config.json")  # of a model, and of adapters
@@ -22,18 +22,8 @@ _typed: dict[str, str] = {}  # by the absolute path: how it was written
 
 
 def absolute_spec(spec: str) -> str:
-    """Return the name of an environment or recipe with any file path in it made absolute.
-
-    `mine.py:Game`, `mine.py` and `mcp:mine.py:make` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0`, `grpo`
-    and `mcp:python server.py`, a command, do not and are returned unchanged.
-    """
-    scheme, colon, name = spec.partition(":")
-    if colon and scheme in SCHEMES:
-        return spec if any(map(str.isspace, name)) else f"{scheme}:{absolute_spec(name)}"
-    path, suffix, name = spec.rpartition(".py:")
-    if suffix:
-        return f"{absolute_path(path + '.py')}:{name}"
-    return absolute_path(spec) if spec.endswith(".py") else spec
+    """Return the name of an environment or recipe with any file path in it made absolute; other names unchanged."""
+    return change_path(spec, absolute_path)
 
 
 def absolute_path(path: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import envs.__main__
 import rl.attribution
 import rl.evaluate.__main__
 import rl.train.__main__
@@ -85,6 +86,12 @@ def test_an_attribution_is_written_where_it_began(folder: Path) -> None:
     words = "--env moving.py:Game --policy oracle --switch switch=false:true --episodes 2 --json x.json"
     assert rl.attribution.main(words.split()) == 0
     assert json.loads((folder / "x.json").read_text())["env"] == "moving.py:Game"
+
+
+def test_the_doctor_finds_the_file_again(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    status = envs.__main__.main(["check", "moving.py:Game", "--tasks", "1"])
+    out = capfd.readouterr().out
+    assert status == 0 and "FAIL" not in out, out
 
 
 def test_an_error_shows_a_path_as_it_was_typed(
