@@ -1,11 +1,12 @@
 """Whether a reader that knows nothing but the opening of an episode can play it, in every environment in full style.
 
-    python -m benchmarks.clarity [--tasks N] [--env ID]
+    python -m benchmarks.clarity [--tasks N] [--env ID] [--out FILE]
 
 Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
 is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
-each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no.
+each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no. The stored result
+is of all environments and 50 tasks or more; any less is written with --out only.
 Environments whose files or packages are missing are named and left out.
 """
 
@@ -27,9 +28,11 @@ from envs.env import Env
 from envs.episodes.guide import example_of
 from envs.rows import ROWS
 from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 from sandboxes import SandboxUnavailable
 
 RESULTS = Path(__file__).with_name("results") / "clarity.json"
+WHOLE = 50  # tasks of each environment
 THINKING = "{}\n{}"  # reasoning, then the reply
 
 
@@ -57,9 +60,12 @@ class Clarity(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     """Let the readers play every environment, and write the result; return 1, and write nothing, if one failed."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    help_tasks = "test tasks of each (default 50)"
-    parser.add_argument("--tasks", type=whole_number(1), default=50, metavar="N", help=help_tasks)
-    parser.add_argument("--env", metavar="ID", choices=[row.id for row in ROWS], help="only this one; writes no result")
+    help_tasks = f"test tasks of each (default: {WHOLE})"
+    parser.add_argument("--tasks", type=whole_number(1), default=WHOLE, metavar="N", help=help_tasks)
+    parser.add_argument("--env", metavar="ID", choices=[row.id for row in ROWS], help="only this one")
+    parser.add_argument(
+        "--out", type=output_file, metavar="FILE", help="the result (default: the stored one, if whole)"
+    )
     args = parser.parse_args(argv)
     table: dict[str, Clarity] = {}
     left_out: dict[str, str] = {}
@@ -74,10 +80,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         unknown = f"; not in the legend: {' '.join(clarity.unknown)}" if clarity.unknown else ""
         print(f"{id:24} {clarity.valid} of {clarity.tasks} first moves are valid; {thinking}{unknown}", flush=True)
     is_clear = all(clarity.is_clear for clarity in table.values())
-    if is_clear and not args.env:
+    is_whole = not args.env and args.tasks >= WHOLE
+    if is_clear and (out := args.out or (RESULTS if is_whole else None)):
         rows = {id: clarity._asdict() for id, clarity in table.items()}
         origin = provenance(torch.device("cpu"), [0])
-        save(RESULTS, {**origin, "tasks": args.tasks, "environments": rows, "left_out": sorted(left_out)})
+        save(out, {**origin, "tasks": args.tasks, "environments": rows, "left_out": sorted(left_out)})
     return int(not is_clear)
 
 

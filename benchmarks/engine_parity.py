@@ -28,10 +28,11 @@ from scipy import stats
 
 from benchmarks.support.record import RESULTS, provenance, save, show
 from benchmarks.support.runs import train
-from rl.cli import Parser, output_file, run, user_input, whole_number
+from rl.cli import Parser, run, user_input, whole_number
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate.report import Report
 from rl.policy.vllm.version import require_vllm
+from rl.spec_paths import output_file
 
 SAMPLERS = {"vllm": ("--engine", "vllm"), "bfloat16": ("--engine-dtype", "bfloat16")}  # compared with `hf`
 OUT = {"vllm": RESULTS / "engine_parity.json", "bfloat16": RESULTS / "precision_parity.json"}

@@ -21,12 +21,13 @@ from transformers import LlamaForCausalLM
 from benchmarks.agreement import Disagreement, agreed, histories, misfit
 from benchmarks.support import record
 from benchmarks.support.dialogues import Dialogue, Size, play, ragged, uniform, words
-from rl.cli import Parser, output_file, run, user_input, whole_number
+from rl.cli import Parser, run, user_input, whole_number
 from rl.policy import tiny
 from rl.policy.batching import BatchingEngine
 from rl.policy.registry import open_engine
 from rl.policy.vllm.version import require_vllm
 from rl.seeds import generator
+from rl.spec_paths import output_file
 
 QUICK = Size(prompts=2, group=4, prompt_tokens=40, reply_tokens=8, turns=3)
 WHOLE = Size(prompts=8, group=8, prompt_tokens=128, reply_tokens=32, turns=6)

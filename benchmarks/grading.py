@@ -22,7 +22,8 @@ from benchmarks.support import record
 from benchmarks.support.answers import KINDS, Pair, pairs
 from envs.grading.math import verify
 from envs.grading.symbolic import workers
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 
 OUT = record.RESULTS / "grading.json"
 WANTED = {"integers": 20.0, "fractions": 20.0, "decimals": 20.0, "mixed": 5.0}  # times as fast as math-verify

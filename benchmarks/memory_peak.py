@@ -22,10 +22,11 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from benchmarks.support.record import RESULTS, provenance, save, show
-from rl.cli import Parser, output_file, run
+from rl.cli import Parser, run
 from rl.learner.learner import Learner
 from rl.methods.inputs import Row
 from rl.methods.recipes import grpo
+from rl.spec_paths import output_file
 from rl.train.memory.estimate import estimate
 from rl.train.memory.workload import Workload
 

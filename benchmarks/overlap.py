@@ -28,8 +28,9 @@ import torch
 from benchmarks.support import slow_games
 from benchmarks.support.record import RESULTS, provenance, save, show
 from benchmarks.support.runs import interval
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
 from rl.schedule import MODES
+from rl.spec_paths import output_file
 from rl.train import __main__ as rl_train
 
 ENV = f"{Path(slow_games.__file__)}:SlowGuess"

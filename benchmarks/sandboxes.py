@@ -28,7 +28,8 @@ from benchmarks.long_use import long_use
 from benchmarks.support import record
 from benchmarks.support.graded_races import graded
 from benchmarks.support.sandbox_races import RACES, TRIVIAL, Call, Race
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 from sandboxes import Sandbox, SandboxUnavailable
 
 OUT = record.RESULTS / "sandboxes.json"

@@ -23,9 +23,10 @@ from benchmarks.overhead import Overhead
 from benchmarks.support import record
 from benchmarks.support.cases import Case, cases
 from benchmarks.support.dialogues import Size
-from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
+from rl.cli import Parser, UserError, run, user_input, whole_number
 from rl.policy import tiny
 from rl.policy.pretrained import resolve_device
+from rl.spec_paths import output_file
 
 QUICK = Size(prompts=2, group=2, prompt_tokens=5, reply_tokens=8, turns=3)
 WIDTH = 118

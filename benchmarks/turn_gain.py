@@ -27,7 +27,7 @@ from agents.scripted import oracle
 from benchmarks.support import record
 from benchmarks.support.runs import interval, train
 from envs.types import Message
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
 from rl.evaluate.runner import count_tasks, tickets
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
@@ -37,6 +37,7 @@ from rl.policy.pretrained import load_pretrained
 from rl.prompt_options import PromptOptions
 from rl.records import Group
 from rl.rollout.scripted import play_script, tokenize
+from rl.spec_paths import output_file
 
 ENV = "tools/Clarify-v0"
 START = ["--turn-tokens", "24", "--cold-start", "4000", "--cold-start-until", "0.3", "--updates", "0"]

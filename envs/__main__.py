@@ -19,6 +19,7 @@ if __name__ == "__main__":  # before the imports below; until then `sandboxes` m
 import gymnasium
 
 import envs
+from envs.adapters.schemes import change_path
 from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.episodes.play import play
@@ -184,7 +185,8 @@ def _check(args: argparse.Namespace) -> int:
     if args.tasks is not None and args.tasks < 1:
         raise ValueError(f"--tasks {args.tasks} must be at least 1")
     if args.id:
-        return _check_one(args.id, args.tasks, _parse_env_args(args))
+        spec = change_path(args.id, os.path.abspath)  # before its import, which may change the working directory
+        return _check_one(args.id, args.tasks, _parse_env_args(args), spec)
     if args.env_arg:
         raise ValueError("--env-arg goes with one ID, not with --all")
     worst = 0
@@ -201,11 +203,12 @@ def _check(args: argparse.Namespace) -> int:
     return worst
 
 
-def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
+def _check_one(id: str, tasks: int | None, arguments: dict[str, Any], spec: str = "") -> int:
+    """Check an environment and print the results by its `id`; `spec` is the same name with an absolute path."""
     from envs import checks  # imports multiprocessing, which the other commands do not need
 
     has_faults = False
-    for result in checks.run(checks.EnvUnderTest(id, arguments, tasks)):
+    for result in checks.run(checks.EnvUnderTest(spec or id, arguments, tasks)):
         verdict = "FAIL" if result.faults else "--" if result.lack else "ok"
         lack = f" Not tested: {result.lack}." * bool(result.lack)
         print(f"{id}: {verdict:4} {result.name:15} {result.claim}{lack}")
@@ -217,7 +220,8 @@ def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
-    return play(args.id, _parse_env_args(args), seed=args.seed, split=args.split, index=args.index)
+    spec = change_path(args.id, os.path.abspath)  # before its import, which may change the working directory
+    return play(spec, _parse_env_args(args), seed=args.seed, split=args.split, index=args.index)
 
 
 def _parse_env_args(args: argparse.Namespace) -> dict[str, Any]:

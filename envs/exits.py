@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import errno
+import io
 import logging
 import os
 import select
@@ -91,6 +92,23 @@ def is_stdout_closed() -> bool:
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), output)
     return True
+
+
+def is_stdout_lost() -> bool:
+    """Whether standard output cannot be written to any more: closed, or replaced by what is no open file of text.
+
+    If so, it is replaced by nothing, so that flushing it at exit does not fail again.
+    """
+    try:
+        sys.stdout.write("")
+        sys.stdout.flush()
+        os.fstat(sys.stdout.fileno())
+        return False
+    except io.UnsupportedOperation:  # text in memory, which has no file descriptor
+        return False
+    except Exception:  # whatever is in its place may raise anything
+        sys.stdout = None  # type: ignore[assignment]
+        return True
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import errno
 import inspect
-import os
 import re
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
@@ -27,10 +26,11 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from envs.exits import EnvExit, is_stdout_closed, name_stdout
+from envs.exits import EnvExit, is_stdout_closed, is_stdout_lost, name_stdout
 from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
+from rl.spec_paths import as_typed, forget_typed
 from sandboxes import SandboxUnavailable
 
 N = TypeVar("N", int, float)
@@ -47,6 +47,22 @@ INPUT_ERRORS: tuple[type[Exception], ...] = (ValueError, IndexError, OSError, Im
 INPUT_ERRORS += (NotImplementedError, EnvExit, SandboxUnavailable)
 # A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
 DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+STDOUT_LOST = (
+    "standard output is closed, or was replaced by the code of an environment or a policy, so nothing can be printed; "
+    "leave sys.stdout and file descriptor 1 as they are"
+)
+# What a user can do about an error of writing a file or folder, by its number.
+REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENOENT: "put the folder back",
+    errno.ENOTDIR: "put the folder back",
+    errno.EISDIR: "move the folder of that name away",
+    errno.EEXIST: "move what has that name away",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable"),
+}
 
 
 class UserError(ValueError):
@@ -71,10 +87,12 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     """Call `main` and exit with the code it returns (None is 0), 2 after a `UserError`, or 130 after Ctrl-C.
 
     SIGTERM and SIGHUP act like Ctrl-C; the code is then 143 or 129. The watchdog runs meanwhile. A call that takes too
-    long, and a disk that is full or not writable, also end with 2 and one line on standard error. If the reader of
+    long, a disk that is full or not writable, and standard output that code of a user has closed also end with 2 and
+    one line on standard error. If the reader of
     standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their
     traceback.
     """
+    forget_typed()
     with like_ctrl_c() as stop:
         try:
             with WATCHDOG.running(program()):
@@ -90,8 +108,14 @@ def run(main: Callable[[], int | None]) -> NoReturn:
                 code = BROKEN_PIPE
             elif error.errno in DISK_ERRNOS:
                 code = _print_error(name_stdout(error))
+            elif is_stdout_lost():
+                code = _print_error(UserError(STDOUT_LOST))
             else:
                 raise
+        except (AttributeError, ValueError):  # of a `sys.stdout` that is None or closed
+            if not is_stdout_lost():
+                raise
+            code = _print_error(UserError(STDOUT_LOST))
     code = stop.exit_code(code)
     end_in_order(code)
     sys.exit(code)
@@ -248,42 +272,9 @@ def real_number(low: float | None = None, high: float | None = None, *, above: f
     return parse
 
 
-def output_file(text: str) -> Path:
-    """Return `text` as the path of a file that can be written, new or existing; a `type` for argparse.
-
-    Raises `ArgumentTypeError` for a folder, a file in a folder that does not exist, or one that is not writable, and
-    `OSError` for a path that the operating system refuses.
-    """
-    path = Path(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError("is a folder")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
-    is_new = not path.exists()
-    if not os.access(path.parent if is_new else path, os.W_OK):
-        raise argparse.ArgumentTypeError("not writable")
-    if is_new:  # file systems such as /proc take no files, whatever their permissions say
-        path.touch()
-        path.unlink()
-    return path
-
-
-def output_folder(text: str) -> Path:
-    """Return `text` as the path of a writable folder, new or existing; a `type` for argparse. Writes nothing.
-
-    Raises `ArgumentTypeError` for an empty path, a file, also among its parents, and a folder that is not writable or
-    is to be made in such a one, and `OSError` for a path that the operating system refuses.
-    """
-    path = Path(text)
-    if not text.strip():
-        raise argparse.ArgumentTypeError("names no folder")
-    path.exists()  # raises for a path that the operating system refuses
-    place = next(part for part in (path, *path.absolute().parents) if os.path.lexists(part))
-    if not place.is_dir():
-        raise argparse.ArgumentTypeError("is a file" if place == path else f"{place} is a file")
-    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise argparse.ArgumentTypeError("not writable" if place == path else f"{place} is not writable")
-    return path
+def remedy(number: int | None) -> str:
+    """Return what a user can do about an error of the operating system of this number, such as "make room"."""
+    return REMEDIES.get(number or 0, "mend that")
 
 
 def program() -> str:
@@ -312,5 +303,5 @@ def _number_text(number: int | float) -> str:
 
 
 def _print_error(error: BaseException) -> int:
-    sys.stderr.write(f"{program()}: error: {one_line(error)}\n")
+    sys.stderr.write(f"{program()}: error: {as_typed(one_line(error))}\n")
     return USER_ERROR

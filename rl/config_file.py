@@ -150,21 +150,21 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
         if key in SLOTS:
             is_valid = isinstance(value, list) if key in MANY else isinstance(value, str)
             if not is_valid and not (key in MANY and isinstance(value, str)):
-                raise UserError(f'{path}: {key} = {value!r}: must be the text of a part, such as "clip:high=0.3"')
+                raise UserError(f'{path}: {key} = {toml_value(value)}: must be the text of a part, as "clip:high=0.3"')
         elif key not in settings:
             raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*settings, *SLOTS])}")
         elif key == "style":
             if value not in ("", *STYLES):
-                raise UserError(f"{path}: style = {value!r}: must be one of {', '.join(STYLES)}")
+                raise UserError(f"{path}: style = {toml_value(value)}: must be one of {', '.join(STYLES)}")
         elif key == "system":  # its text, not the name of the file that it came from
             if not isinstance(value, str):
-                raise UserError(f"{path}: system = {value!r}: must be a text")
+                raise UserError(f"{path}: system = {toml_value(value)}: must be a text")
         elif key in (*LISTS, "derived"):
             if isinstance(value, str) and key != "derived":  # a list of one; "" of none
                 values[key] = value = [value] if value else []
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
                 example = LIST_EXAMPLES[key]
-                raise UserError(f'{path}: {key} = {value!r}: must be a list such as ["{example}"]')
+                raise UserError(f'{path}: {key} = {toml_value(value)}: must be a list such as ["{example}"]')
         else:
             values[key] = _parse_value(path, key, value, settings[key].metadata)
     return values
@@ -228,15 +228,15 @@ def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
     """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
     in_groups = {setting.name for base in (Ending, Schedule) for setting in fields(base)}  # last, as in `--help`
     values = sorted(asdict(settings).items(), key=lambda item: item[0] in in_groups)
-    lines = [f"{key} = {_toml(value)}" for key, value in values if value is not None]
-    return "\n".join([*lines, "", *(f"{slot} = {_toml(text)}" for slot, text in slots.items()), ""])
+    lines = [f"{key} = {toml_value(value)}" for key, value in values if value is not None]
+    return "\n".join([*lines, "", *(f"{slot} = {toml_value(text)}" for slot, text in slots.items()), ""])
 
 
 def _parse_value(path: Path | str, key: str, value: Any, metadata: Mapping[str, Any]) -> Any:
     """Check a value of the file with the type and choices of its flag; return it in the flag's type."""
     if "type" not in metadata:
         if not isinstance(value, bool):
-            raise UserError(f"{path}: {key} = {_toml(value)}: must be true or false")
+            raise UserError(f"{path}: {key} = {toml_value(value)}: must be true or false")
         return value
     try:
         if isinstance(value, (bool, list, dict)):
@@ -245,14 +245,18 @@ def _parse_value(path: Path | str, key: str, value: Any, metadata: Mapping[str, 
         if isinstance(result, str) and not isinstance(value, str):
             raise argparse.ArgumentTypeError(f'must be a text in quotes, such as "{value}"')
     except argparse.ArgumentTypeError as error:
-        raise UserError(f"{path}: {key} = {_toml(value)}: {error}") from None
+        raise UserError(f"{path}: {key} = {toml_value(value)}: {error}") from None
     if "choices" in metadata and result not in metadata["choices"]:
-        raise UserError(f"{path}: {key} = {_toml(value)}: unknown{suggest(str(result), metadata['choices'])}")
+        raise UserError(f"{path}: {key} = {toml_value(value)}: unknown{suggest(str(result), metadata['choices'])}")
     return result
 
 
-def _toml(value: Any) -> str:
-    """Return a value of the file as TOML text; dates and times in a list, which no setting has, as in quotes."""
+def toml_value(value: Any) -> str:
+    """Return a value of the file as TOML text."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {toml_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, (date, time)):
         return str(value)
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

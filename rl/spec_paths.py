@@ -1,39 +1,93 @@
-"""File paths in the names of environments, recipes, models and players: made absolute, so that a run can move.
+"""Paths that a user names, alone or in the names of environments, recipes, models and players: made absolute.
 
-The models of a run are in `RUN/checkpoints/NAME/model`, or in `.../model/ROLE` for each of several roles.
+So they mean the same in a run that is resumed from another folder, and after an environment has changed the working
+directory. Messages show them as they were typed (`as_typed`). The models of a run are in `RUN/checkpoints/NAME/model`,
+or in `.../model/ROLE` for each of several roles.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from pathlib import Path
 
-from envs.adapters.schemes import SCHEMES
+from envs.adapters.schemes import change_path
 
 SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other names of players have a `:` or `/` before a `=`
 MODEL_CONFIGS = ("config.json", "adapter_config.json")  # of a model, and of adapters
 MODEL_FILES = ("config.toml", "config.json", "adapter_config.json", "model/config.json")  # of a run or a model
 
+_typed: dict[str, str] = {}  # by the absolute path: how it was written
+
 
 def absolute_spec(spec: str) -> str:
-    """Return the name of an environment or recipe with any file path in it made absolute.
-
-    `mine.py:Game`, `mine.py` and `mcp:mine.py:make` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0`, `grpo`
-    and `mcp:python server.py`, a command, do not and are returned unchanged.
-    """
-    scheme, colon, name = spec.partition(":")
-    if colon and scheme in SCHEMES:
-        return spec if any(map(str.isspace, name)) else f"{scheme}:{absolute_spec(name)}"
-    path, suffix, name = spec.rpartition(".py:")
-    if suffix:
-        return f"{absolute_path(path + '.py')}:{name}"
-    return absolute_path(spec) if spec.endswith(".py") else spec
+    """Return the name of an environment or recipe with any file path in it made absolute; other names unchanged."""
+    return change_path(spec, absolute_path)
 
 
 def absolute_path(path: str) -> str:
-    """Return a path made absolute, with `~` replaced by the user's folder; "" is returned unchanged."""
-    return os.path.abspath(os.path.expanduser(path)) if path else path
+    """Return a path made absolute, with `~` replaced by the user's folder; "" is returned unchanged.
+
+    `as_typed` then knows how it was written.
+    """
+    absolute = os.path.abspath(os.path.expanduser(path)) if path else path
+    if absolute != path:
+        _typed[absolute] = path.rstrip(os.sep)
+    return absolute
+
+
+def as_typed(text: object) -> str:
+    """Return a message, or a path, with each path that `absolute_path` has returned in it as it was written."""
+    message = str(text)
+    for path in sorted(_typed, key=len, reverse=True):
+        if path in message:
+            written = _typed[path].replace("\\", r"\\")
+            message = re.sub(rf"(?<![\w./]){re.escape(path)}(?![\w-]|\.\w)", written, message)
+    return message
+
+
+def forget_typed() -> None:
+    """Forget how paths were written: another command line is about to be read."""
+    _typed.clear()
+
+
+def output_file(text: str) -> Path:
+    """Return `text` as the absolute path of a file that can be written, new or existing; a `type` for argparse.
+
+    Raises `ArgumentTypeError` for a folder, a file in a folder that does not exist, or one that is not writable, and
+    `OSError` for a path that the operating system refuses.
+    """
+    path = Path(absolute_path(text))
+    if path.is_dir():
+        raise argparse.ArgumentTypeError("is a folder")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {Path(text).parent}")
+    is_new = not path.exists()
+    if not os.access(path.parent if is_new else path, os.W_OK):
+        raise argparse.ArgumentTypeError("not writable")
+    if is_new:  # file systems such as /proc take no files, whatever their permissions say
+        path.touch()
+        path.unlink()
+    return path
+
+
+def output_folder(text: str) -> Path:
+    """Return `text` as the absolute path of a writable folder, new or existing; a `type` for argparse. Writes nothing.
+
+    Raises `ArgumentTypeError` for an empty path, a file, also among its parents, and a folder that is not writable or
+    is to be made in such a one, and `OSError` for a path that the operating system refuses.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("names no folder")
+    path = Path(absolute_path(text))
+    path.exists()  # raises for a path that the operating system refuses
+    place = next(part for part in (path, *path.parents) if os.path.lexists(part))
+    if not place.is_dir():
+        raise argparse.ArgumentTypeError("is a file" if place == path else f"{as_typed(place)} is a file")
+    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise argparse.ArgumentTypeError("not writable" if place == path else f"{as_typed(place)} is not writable")
+    return path
 
 
 def absolute_model(name: str) -> str:

@@ -10,7 +10,8 @@ if __name__ == "__main__":  # before the imports below, which another package's 
 from collections.abc import Sequence
 from pathlib import Path
 
-from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
+from rl.cli import Parser, UserError, run, user_input, whole_number
+from rl.spec_paths import absolute_path, as_typed, output_file
 from rl.viewer import reader
 from rl.viewer.page import page
 from rl.viewer.server import serve
@@ -19,7 +20,7 @@ from rl.viewer.server import serve
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the page, or serve it until interrupted. Mistakes in the arguments or files are reported before either."""
     args = parser().parse_args(argv)
-    path, updates = Path(args.rollouts).expanduser(), args.update or ()
+    path, updates = Path(absolute_path(args.rollouts)), args.update or ()
     with user_input():
         if not args.rollouts:
             raise UserError("the path is empty; name the folder of a run or a file of rollouts")
@@ -28,14 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         source = reader.find(path)
         rollouts = reader.read(source, updates, args.limit)
     for note in rollouts.notes:
-        print(f"note: {note}")
+        print(f"note: {as_typed(note)}")
     if args.html:
         content = page(source, rollouts)
         try:
             args.html.write_bytes(content)
         except OSError as error:
             raise UserError(f"--html {args.html}: {(error.strerror or str(error)).lower()}") from None
-        print(f"{len(rollouts.episodes)} episodes in {args.html} ({len(content) / 1e6:.1f} MB)")
+        print(f"{len(rollouts.episodes)} episodes in {as_typed(args.html)} ({len(content) / 1e6:.1f} MB)")
         return 0
 
     def render(requested: tuple[int, ...]) -> bytes:

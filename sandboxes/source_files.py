@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -11,7 +12,7 @@ import sysconfig
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,12 +34,14 @@ _FOLDERS_OF_OTHERS = tuple(
 
 _loaded: dict[str, tuple[str, str]] = {}  # by the path that was asked for: the file it leads to, and its source
 _loaded_text: dict[Path, str] = {}
+_neighbours: dict[str, str] = {}  # by the name of a module that stands beside a file and was imported by it: its folder
 
 
 def load_source_file(path: str) -> ModuleType:
     """Import the Python file at `path` as a module, executed once per process; what it defines can be pickled.
 
-    A file of which another process has sent the source need not be on this machine (`loaded_sources`).
+    While it is executed it can import the modules in its folder, behind all that Python finds elsewhere. A file of
+    which another process has sent the source need not be on this machine (`loaded_sources`).
 
     Raises ValueError for a missing file, and for one that cannot be executed, with the line where it failed.
     """
@@ -128,7 +131,7 @@ def _failures(label: str, file: str) -> Iterator[None]:
 
 
 def _is_user_code(filename: str) -> bool:
-    return filename != __file__ and not filename.startswith("<frozen importlib")
+    return filename not in (__file__, contextlib.__file__) and not filename.startswith("<frozen importlib")
 
 
 @cache
@@ -140,12 +143,54 @@ def _load(file: Path, source: str | None = None) -> ModuleType:
     try:
         if source is None:
             source = importlib.util.decode_source(file.read_bytes())
-        exec(compile(source, str(file), "exec"), vars(module))
+        with _importable_neighbours(file):
+            exec(compile(source, str(file), "exec"), vars(module))
     except BaseException:
         del sys.modules[name]
         raise
     _loaded_text[file] = source
     return module
+
+
+@contextmanager
+def _importable_neighbours(file: Path) -> Iterator[None]:
+    """Context in which the modules in the folder of `file` can be imported, behind all that Python finds elsewhere.
+
+    Raises ImportError if one of them is imported and has the name of a module that a file of another folder has
+    imported from there: Python has one module of a name.
+    """
+    folder = str(file.parent)
+    if folder in (place or os.getcwd() for place in sys.path):
+        yield
+        return
+    names = {name for name, home in _neighbours.items() if home != folder and _has_module(file.parent, name)}
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in names}
+    known = set(sys.modules)
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the file may have changed the path itself
+            sys.path.remove(folder)
+        clashes = sorted(names & sys.modules.keys())
+        for name in sys.modules.keys() - known - names:
+            if _has_module(file.parent, name) and _is_in(folder, sys.modules[name]):
+                _neighbours.setdefault(name, folder)
+        sys.modules.update(hidden)
+    if clashes:
+        name, home = clashes[0], _neighbours[clashes[0]]
+        raise ImportError(
+            f"it imports {name} from {folder}, and another file has imported {name} from {home}; rename one"
+        )
+
+
+def _has_module(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").is_file() or (folder / name).is_dir()
+
+
+def _is_in(folder: str, module: ModuleType) -> bool:
+    places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+    return any(place.startswith(os.path.join(folder, "")) for place in places)
 
 
 def _module_name(file: Path) -> str:

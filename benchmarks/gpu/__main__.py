@@ -32,8 +32,9 @@ from benchmarks.gpu.learning import learn, plot
 from benchmarks.gpu.pieces import PIECES
 from benchmarks.gpu.shapes import SHAPES, peak_tflops
 from benchmarks.support import record
-from rl.cli import Parser, UserError, output_file, real_number, run, user_input, whole_number
+from rl.cli import Parser, UserError, real_number, run, user_input, whole_number
 from rl.policy.pretrained import resolve_device
+from rl.spec_paths import output_file
 
 OUT = record.RESULTS / "gpu.json"
 MOST_S = 540.0  # of one piece

@@ -24,8 +24,9 @@ from benchmarks.scale.measured import Measured, read_run
 from benchmarks.scale.simulation import Outcome, Simulation
 from benchmarks.scale.table import TABLE, simulate
 from benchmarks.support.record import RESULTS, provenance, save, show
-from rl.cli import Parser, output_file, real_number, run, user_input, whole_number
+from rl.cli import Parser, real_number, run, user_input, whole_number
 from rl.schedule import MODES
+from rl.spec_paths import output_file
 
 TURN_MS = 0.22  # of CPU time with workers: benchmarks/results/workers.json
 COUNTS = (1, 2, 4, 16, 64, 256, 1024, 4096)

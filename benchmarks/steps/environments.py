@@ -23,7 +23,8 @@ from rich.console import Console
 
 import envs
 from benchmarks.support import record
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 
 GAMES = ("GuessNumber", "Maze", "Sokoban", "Wordle", "Mastermind", "Minesweeper", "TwentyQuestions", "Rooms", "2048")
 TASKS = 100

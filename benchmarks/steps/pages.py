@@ -21,7 +21,8 @@ from benchmarks.support import record
 from envs.rows import ROWS
 from envs.web.dom.tree import parse
 from envs.web.web_env import WebEnv
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 
 STYLES = ("full", "short")
 

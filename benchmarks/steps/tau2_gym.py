@@ -26,7 +26,8 @@ from benchmarks.support import record
 from envs.env import Env
 from envs.tools.tau2.files import domain_file
 from envs.types import assistant
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 
 _WRAPPER = """
 import json, sys, time

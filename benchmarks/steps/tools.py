@@ -26,7 +26,8 @@ from envs.checks.env_under_test import oracle_replies
 from envs.data import MissingData
 from envs.env import Env
 from envs.types import Message
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 
 PLACES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tools/Support-v0", {}),

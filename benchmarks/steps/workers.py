@@ -22,7 +22,7 @@ from rich.console import Console
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from benchmarks.support import record
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
 from rl.methods.parts import strategy
 from rl.policy import tiny
 from rl.policy.engine import Policy
@@ -31,6 +31,7 @@ from rl.rollout.runner import Runner
 from rl.rollout.seating import seating_of
 from rl.rollout.workers.pool import Workers
 from rl.seeds import derive
+from rl.spec_paths import output_file
 
 ENVIRONMENTS = ("math/Arithmetic-v0", "games/FrozenLake-v0", "multi/TicTacToe-v0")
 OUT = record.RESULTS / "workers.json"

@@ -27,7 +27,8 @@ from benchmarks.support import record
 from benchmarks.web import contexts
 from benchmarks.web.players import PLAYERS, TASKS
 from envs.web.browser.executable import find_browser
-from rl.cli import Parser, output_file, run, whole_number
+from rl.cli import Parser, run, whole_number
+from rl.spec_paths import output_file
 
 CONTEXTS = (1, 4, 8)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
@@ -40,6 +41,21 @@ def resolve(spec: str) -> partial[Env] | type[Env] | None:
     module, attribute = SCHEMES[scheme].split(":")
     target = getattr(importlib.import_module(module), attribute)
     return partial(target, name) if isinstance(target, type) else target(name)
+
+
+def change_path(spec: str, change: Callable[[str], str]) -> str:
+    """Return the name of an environment or recipe with the path of a file in it replaced by what `change` makes of it.
+
+    `mine.py:Game`, `mine.py` and `mcp:mine.py:make` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0`, `grpo`
+    and `mcp:python server.py`, a command, do not and are returned unchanged.
+    """
+    scheme, colon, name = spec.partition(":")
+    if colon and scheme in SCHEMES:
+        return spec if any(map(str.isspace, name)) else f"{scheme}:{change_path(name, change)}"
+    path, suffix, name = spec.rpartition(".py:")
+    if suffix:
+        return f"{change(path + '.py')}:{name}"
+    return change(spec) if spec.endswith(".py") else spec
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

@@ -25,7 +25,7 @@ from envs.arguments import absolute_argument
 from envs.benchmarks import listing as benchmarks
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
-from rl.cli import Parser, UserError, one_line, output_file, run, run_async, user_input, whole_number
+from rl.cli import Parser, UserError, one_line, run, run_async, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
@@ -41,6 +41,7 @@ from rl.evaluate.seats.matches import SeatedPolicies, open_seated, seating_for
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
+from rl.spec_paths import absolute_path, absolute_player, absolute_spec, as_typed, output_file
 
 OPPONENT_HELP = (
     "who plays the other seats of an environment of several: what --policy takes, or a script of the game, such as "
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         seating = seating_for(args, has_strategy=strategy is not None)
         baseline = _read_baseline(args.compare) if args.compare else None
         if baseline:  # refuse an impossible comparison before anything is played
-            setup = replace(target.setup(args.seed), opponents=args.opponent if seating else None)
+            setup = replace(target.setup(args.seed), opponents=[*map(as_typed, args.opponent)] if seating else None)
             check_comparable(setup, EvaluationSetup.from_report(baseline))
         if strategy and strategy.width > 1 and args.temperature is None:
             args.temperature = 1.0  # greedy samples would all be the same
@@ -126,7 +127,7 @@ def _evaluate(
     if seated_policies:
         report = seated_policies.report(target, groups, args.seed)
     else:
-        report = target.report(groups, args.policy, args.seed, strategy)
+        report = target.report(groups, as_typed(args.policy), args.seed, strategy)
     unwritten = ""
     if args.json:
         try:
@@ -188,22 +189,24 @@ def parser() -> Parser:
     add = flags.add_argument
     target = flags.add_mutually_exclusive_group(required=True)
     env = "an id, path/to/file.py:Class, module:Class or module:Name-v0; `list` shows them all"
-    target.add_argument("--env", action=_NameOrList, metavar="ID", help=env)
+    target.add_argument("--env", action=_NameOrList, type=absolute_spec, metavar="ID", help=env)
     benchmark = "a named set of tasks; `list` shows them all"
     target.add_argument("--benchmark", action=_NameOrList, metavar="NAME", help=benchmark)
     episodes = f"tasks of each environment at most (default: {EPISODES}, of a benchmark all)"
     add("--episodes", type=whole_number(1), metavar="N", help=episodes)
-    add("--opponent", action="append", default=[], metavar="SPEC", help=OPPONENT_HELP)
+    add("--opponent", type=absolute_player, action="append", default=[], metavar="SPEC", help=OPPONENT_HELP)
     strategy = f"several episodes for one attempt: {', '.join(strategies.STRATEGIES)}, with options as best_of:n=8"
     add("--strategy", metavar="NAME", help=strategy)
     add("--split", choices=SPLITS, metavar="NAME", help="train, val or test (default: test)")
     kind: dict[str, Any] = {"type": absolute_argument, "action": "append", "default": [], "metavar": "KEY=VALUE"}
     add("--env-arg", **kind, help="an environment's own argument; repeatable")
-    add("--data-root", metavar="DIR", help=f"folder of real benchmark files (or the variable {DATA_ROOT_VARIABLE})")
+    data_root = f"folder of real benchmark files (or the variable {DATA_ROOT_VARIABLE})"
+    add("--data-root", type=absolute_path, metavar="DIR", help=data_root)
     add("--json", type=output_file, metavar="FILE", help="write the result")
     rollouts = "write the episodes beside the result of --json, as FILE.rollouts.jsonl for rl.view"
     add("--rollouts", action=argparse.BooleanOptionalAction, default=True, help=rollouts)
-    add("--compare", metavar="FILE", help="test the difference to an earlier result of the same tasks and seed")
+    earlier = "test the difference to an earlier result of the same tasks and seed"
+    add("--compare", type=absolute_path, metavar="FILE", help=earlier)
     add_policy_flags(flags)
     return flags
 

@@ -27,7 +27,7 @@ from envs.arguments import absolute_argument
 from envs.env import SPLITS
 from envs.suite import Suite
 from envs.watchdog import WATCHDOG
-from rl.cli import Parser, output_file, program, run, run_async, user_input, whole_number
+from rl.cli import Parser, program, run, run_async, user_input, whole_number
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
 from rl.evaluate.flags import add_policy_flags, join, set_budgets
@@ -37,6 +37,7 @@ from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
 from rl.records import Group, Ticket
 from rl.seeds import generator
+from rl.spec_paths import absolute_spec, as_typed, output_file
 
 MakeEnv = Callable[[], gymnasium.Env]
 
@@ -90,7 +91,8 @@ def parser() -> Parser:
     """Return the command-line parser of `rl.attribution`."""
     flags = Parser(description="Shapley values of an environment's switches for a policy.")
     add = flags.add_argument
-    add("--env", required=True, metavar="ID", help="an id, path/to/file.py:Class, module:Class or module:Name-v0")
+    env = "an id, path/to/file.py:Class, module:Class or module:Name-v0"
+    add("--env", type=absolute_spec, required=True, metavar="ID", help=env)
     switch = "an argument of the environment, its value off and its value on; repeatable"
     add("--switch", action="append", required=True, metavar="KEY=OFF:ON", help=switch)
     kind: dict[str, Any] = {"type": absolute_argument, "action": "append", "default": [], "metavar": "KEY=VALUE"}
@@ -217,8 +219,8 @@ def _write_json(
     num_tasks: int,
 ) -> None:
     result = {
-        "env": args.env,
-        "policy": args.policy,
+        "env": as_typed(args.env),
+        "policy": as_typed(args.policy),
         "tasks": num_tasks,
         "samples": args.samples,
         "seed": args.seed,

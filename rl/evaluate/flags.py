@@ -14,6 +14,7 @@ from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
 from rl.processes.address import check_cluster, cluster_address, cluster_help, join_cluster
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
+from rl.spec_paths import absolute_model, absolute_path, absolute_spec
 
 
 def add_policy_flags(parser: Parser) -> None:
@@ -21,7 +22,7 @@ def add_policy_flags(parser: Parser) -> None:
     add = parser.add_argument
     others = ", ".join((*SCRIPTS, *SPEC_FORMS))
     policies = f"a model folder, a run folder, a hub id, `tiny` (untrained, made from --seed), {others}"
-    add("--policy", required=True, metavar="SPEC", help=policies)
+    add("--policy", required=True, type=_absolute_policy, metavar="SPEC", help=policies)
     add("--samples", type=whole_number(1), default=1, metavar="K", help="episodes per task (default: 1)")
     seed = "seed of the choice of tasks and of sampling (default: 0)"
     add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
@@ -33,6 +34,15 @@ def add_policy_flags(parser: Parser) -> None:
     _add_prompt_flags(parser)
     _add_endpoint_flags(parser)
     _add_deadline_flags(parser)
+
+
+def _absolute_policy(spec: str) -> str:
+    """Return the name of a policy with the file or folder in it made absolute."""
+    kind, colon, path = spec.partition(":")
+    if kind == "replay":
+        return f"{kind}{colon}{absolute_path(path)}"
+    is_other = spec in (*SCRIPTS, "tiny", "human") or kind == "openai"
+    return spec if is_other else absolute_spec(spec) if ".py:" in spec else absolute_model(spec)
 
 
 def set_budgets(args: argparse.Namespace) -> None:

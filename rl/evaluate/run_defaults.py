@@ -11,7 +11,7 @@ from envs.data import DATA_ROOT_VARIABLE
 from rl import config_file
 from rl.cli import program
 from rl.evaluate.runner import SCRIPTS
-from rl.spec_paths import absolute_spec
+from rl.spec_paths import absolute_spec, as_typed
 from rl.style import argument_key, default_style, with_style
 
 RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run if no flag sets them
@@ -91,4 +91,4 @@ def run_folder(policy: str) -> Path | None:
 
 def log_line(line: str) -> None:
     """Print one line to standard error, prefixed with the program's name."""
-    print(f"{program()}: {' '.join(line.split())}", file=sys.stderr, flush=True)
+    print(f"{program()}: {as_typed(' '.join(line.split()))}", file=sys.stderr, flush=True)

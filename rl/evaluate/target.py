@@ -23,6 +23,7 @@ from rl.evaluate.strategies import Strategy, format_spec
 from rl.evaluate.strategies.gains import Gain
 from rl.evaluate.voting import Vote, vote_function
 from rl.records import Group, Ticket, Trajectory
+from rl.spec_paths import as_typed
 
 EPISODES = 200  # default number of tasks of an environment
 
@@ -71,7 +72,7 @@ class EvaluationTarget:
             arguments = envs.arguments(env_args, entry, "--env-arg")
             make_env = partial(envs.make, spec, **arguments)
             with containment(f"--env {spec}"), closing_env(make_env()) as env:
-                name = env.spec.id if env.spec else spec
+                name = env.spec.id if env.spec else as_typed(spec)
                 indices = range(count_tasks(env, split))
                 part = TargetPart(name, split, indices, vote_function(env), _non_default(arguments, entry))
                 most_turns = _max_turns(env)

@@ -106,6 +106,16 @@ def did_you_mean(name: str, choices: Sequence[str]) -> str:
     return f"; did you mean {near!r}?" if near else ""
 
 
+def files(function: Callable, bound: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the files that the options `bound` of a part name."""
+    names = [name for name, option in of(function).items() if _kind(option.annotation) == "FilePath"]
+    return [str(bound[name]) for name in names if bound.get(name)]
+
+
+def _kind(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
 def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str:
     """`text` as what `option` is annotated with: `str`, a switch, a `Literal` of strings, or a kind of number.
 
@@ -116,7 +126,7 @@ def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | fl
         annotation = type(option.default)
         if option.default is option.empty or annotation not in (bool, int, float, str):
             raise ValueError(f"{name} has no type that text can be read as; annotate it, as in {option.name}: float")
-    kind = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    kind = _kind(annotation)
     if kind == "str":
         return text
     if kind == "FilePath":

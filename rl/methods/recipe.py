@@ -237,6 +237,12 @@ def words(recipe: Recipe) -> dict[str, str | list[str]]:
     return {slot: text if slot in MANY else text[0] for slot, text in texts.items()}
 
 
+def files(recipe: Recipe) -> list[str]:
+    """The paths of the files that the parts' options name, such as the rubric of a verdict."""
+    parts = [part for _, part in recipe.parts()]
+    return [*dict.fromkeys(path for part in parts for path in options.files(function_of(part), _bound(part)))]
+
+
 def parts_of(module: ModuleType) -> dict[str, Callable]:
     """The parts in `module`, a file or a package: its public functions, and classes whose instances are callable."""
     return {
@@ -255,11 +261,15 @@ def _text_of(slot: str, part: Callable) -> str:
     module = slot_module if is_builtin else sys.modules[function.__module__]
     if parts_of(module).get(function.__name__) is not function:
         raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
-    bound = part.keywords if isinstance(part, partial) else {}
-    if inspect.isclass(function):
-        bound = options.bound_by(part)
     path = [] if is_builtin else [str(module.__file__)]
-    return ":".join([*path, function.__name__, *filter(None, [options.write(bound)])])
+    return ":".join([*path, function.__name__, *filter(None, [options.write(_bound(part))])])
+
+
+def _bound(part: Callable) -> dict[str, Any]:
+    """The options of a part by name, those at their defaults left out."""
+    if inspect.isclass(function_of(part)):
+        return options.bound_by(part)
+    return part.keywords if isinstance(part, partial) else {}
 
 
 def function_of(part: Any) -> Callable:

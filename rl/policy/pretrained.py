@@ -12,6 +12,7 @@ import torch
 from jinja2 import TemplateSyntaxError
 from safetensors import SafetensorError
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
     AutoTokenizer,
@@ -25,7 +26,7 @@ from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
 from rl.policy.hub.lookup import find_model, first_line
-from rl.policy.hub.model_files import check_json_files, has_tokenizer
+from rl.policy.hub.model_files import check_files, has_tokenizer
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
@@ -181,7 +182,7 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     source, is_local = find_model(name)
     if is_local:
         _check_digests(Path(source))
-        check_json_files(Path(source))
+        check_files(Path(source))
     if (Path(source) / lora.CONFIG).is_file():
         return _read_adapter(Path(source), dtype, adapters)
     tokenizer = _load_tokenizer(source, is_local)
@@ -238,8 +239,9 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
         if Path(source).is_dir() and not has_tokenizer(Path(source)):
             hint = "copy tokenizer.json and tokenizer_config.json of the model that it was made from into the folder"
             raise ValueError(f"model {source!r}: it has no tokenizer; {hint}") from error
+        part, error = _part_at_fault(source, error)
         reason = f"{type(error).__name__}: " * isinstance(error, (LookupError, AttributeError, TypeError))
-        raise ValueError(f"model {source!r}: its tokenizer does not load: {reason}{first_line(error)}") from error
+        raise ValueError(f"model {source!r}: its {part} does not load: {reason}{first_line(error)}") from error
     if not _is_lossless(tokenizer) and (Path(source) / "tokenizer.json").is_file():
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)
@@ -251,6 +253,16 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
         )
     _check_template(tokenizer, source)
     return tokenizer
+
+
+def _part_at_fault(source: str, error: Exception) -> tuple[str, Exception]:
+    """Return what does not load where a tokenizer raised `error`, and why: config.json says which class it has."""
+    try:
+        if (Path(source) / "config.json").is_file():
+            AutoConfig.from_pretrained(source, local_files_only=True)
+    except Exception as config_error:
+        return "config.json", config_error
+    return "tokenizer", error
 
 
 def _check_template(tokenizer: PreTrainedTokenizerBase, source: str) -> None:

@@ -17,7 +17,7 @@ import envs
 from envs.watchdog import WATCHDOG, Budgets
 from rl import config_file
 from rl.checks import learns_from_single_episodes
-from rl.cli import Parser, UserError, output_folder, run, user_input
+from rl.cli import INPUT_ERRORS, Parser, UserError, one_line, run, user_input
 from rl.methods import recipe as recipes
 from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
@@ -29,6 +29,7 @@ from rl.processes.address import check_cluster, join_cluster
 from rl.prompt_options import parse_template_args
 from rl.schedule import check_schedule
 from rl.settings import Settings, add_flags
+from rl.spec_paths import absolute_path, output_folder
 from rl.train.hub.upload import check_access
 from rl.train.loggers import logger as loggers
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises `UserError` for wrong settings and for a run that cannot start or continue.
     """
     flags = vars(parser().parse_args(argv))
-    config_path, folder = flags.pop("config"), flags.pop("out")
+    config_path, folder, runs = flags.pop("config"), flags.pop("out"), Path(absolute_path("runs"))
     is_resumed, is_dry_run = flags.pop("resume"), flags.pop("dry_run")
     with user_input():
         file = _read_config(config_path, folder, is_resumed)
@@ -76,10 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if settings.algo == "list":
             return _print_table(recipes.catalogue())
         WATCHDOG.budgets = Budgets(settings.load_seconds, settings.step_seconds, settings.episode_seconds)
+        _check_names(settings, flags, file, config_path or f"{folder}/config.toml")
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
-        folder = folder or _default_folder(settings)
+        folder = folder or _default_folder(runs, settings)
         if not is_resumed:
             _check_new(folder, settings.model)
         if settings.push_to_hub:
@@ -90,8 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
-    from rl.policy.pretrained import resolve_device  # imports torch, so mistakes in flags are reported before
-    from rl.train.run_folder import RunFolder
+    from rl.train.run_folder import RunFolder  # imports torch, so mistakes in flags are reported before
     from rl.train.session import Session
     from rl.train.trainers import restarts
     from rl.train.trainers.processes import TrainersLost
@@ -105,9 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if jump := rate_jump(recipe, run_folder.num_updates(), file.get("updates"), settings.updates):
                 print(jump)
         if not is_dry_run:
-            numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
-            gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
-            join_cluster(settings.cluster, **numbers, gpus=gpus)
+            _join_cluster(settings)
         try:
             session = Session(settings, recipe, run_folder, is_dry_run)
         except TrainersLost as error:
@@ -137,6 +136,25 @@ def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe
     if settings.is_tiny and _function_and_options(recipe.schedule) == _function_and_options(default):
         slots = {"schedule": TINY_SCHEDULE, **slots}
     return recipe.but(**recipes.parse(slots))
+
+
+def _check_names(settings: Settings, flags: Mapping[str, Any], file: Mapping[str, Any], path: str) -> None:
+    """Raise `UserError` for an environment or a recipe of the file at `path` that does not exist or does not load."""
+    for key, find in (("env", envs.entry), ("algo", recipes.load)):
+        name = getattr(settings, key)
+        if key in file and key not in flags and name:
+            try:
+                find(name)
+            except INPUT_ERRORS as error:
+                raise UserError(f"{path}: {key} = {config_file.toml_value(name)}: {one_line(error)}") from error
+
+
+def _join_cluster(settings: Settings) -> None:
+    from rl.policy.pretrained import resolve_device
+
+    numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
+    gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
+    join_cluster(settings.cluster, **numbers, gpus=gpus)
 
 
 def _not_started(settings: Settings) -> str:
@@ -269,12 +287,12 @@ def rate_jump(recipe: recipes.Recipe, update: int, old_total: int | None, total:
     )
 
 
-def _default_folder(settings: Settings) -> Path:
-    """Return the first of runs/ENV-ALGO-seedN, runs/ENV-ALGO-seedN-2, ... that does not exist."""
+def _default_folder(runs: Path, settings: Settings) -> Path:
+    """Return the first of ENV-ALGO-seedN, ENV-ALGO-seedN-2, ... in the folder `runs` that does not exist."""
     env = settings.env.rsplit("/", 1)[-1].replace(":", "-").replace(".py", "")
     base = f"{env}-{Path(settings.algo).stem}-seed{settings.seed}"
     names = (base if n == 1 else f"{base}-{n}" for n in range(1, 10_000))
-    return next(path for path in (Path("runs") / name for name in names) if not path.exists())
+    return next(path for path in (runs / name for name in names) if not path.exists())
 
 
 def _print_table(rows: Iterable[tuple[str, str]]) -> int:

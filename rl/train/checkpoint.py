@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rl import config_file
+from rl import checksums, config_file
 from rl.cli import UserError, one_line
-from rl.methods.recipe import Recipe
+from rl.methods.recipe import Recipe, files
 from rl.methods.streams import asks_for_reference
 from rl.rollout.runner import Runner
 from rl.train.journal.journal import FOLDER, Journal
@@ -25,6 +25,7 @@ OTHER_TASKS = (
     "warning: the training tasks are others than when the run began, or in another order, and the run goes on with "
     "them; what it knows of a task is of its place in the list"
 )
+OTHER_FILE = "has other content than when the run was last saved, and the run goes on with what it says now"
 
 
 class Checkpointer:
@@ -61,6 +62,8 @@ class Checkpointer:
         self._recorded_progress: dict[str, Any] = {}
         self._writer = CheckpointWriter()
         self._has_other_tasks = False  # than when the checkpoint was written
+        self._files = {path: checksums.file_digest(Path(path)) for path in files(recipe) if Path(path).is_file()}
+        self._changed_files: list[str] = []  # since then, of those that options of the recipe's parts name
 
     def record(self) -> None:
         """Remember the present progress: counters, open episodes and the state of the recipe's parts, in memory only.
@@ -122,6 +125,7 @@ class Checkpointer:
             "before": self.success_before,
             **({"pool": self.pool.state_dict()} if self.pool else {}),
             "metrics": self.folder.metrics_fingerprint(),
+            "files": self._files,
         }
         try:
             return StateSnapshot.of(state)
@@ -135,9 +139,11 @@ class Checkpointer:
     def rewind(self) -> list[str]:
         """Remove what was written after the checkpoint that is restored, but for the journal, which will be replayed.
 
-        Returns one line for each file that is damaged or has no digest, one about the journal, and one about tasks.
+        Returns one line for each file that is damaged or has no digest, for each that a part's options name and that
+        has changed, one about the journal, and one about tasks.
         """
         update, notes = self.progress.update, [OTHER_TASKS] if self._has_other_tasks else []
+        notes += [f"warning: {path} {OTHER_FILE}" for path in self._changed_files]
         return [*notes, *self.folder.unsigned_files(), *self.folder.rewind(update), *self.journal.load(update)]
 
     def restore(self) -> bool:
@@ -160,6 +166,8 @@ class Checkpointer:
             self.progress.load_state_dict(state["progress"], self.runner, self.recipe)
             tasks = self.progress.history.tasks_digest
             self._has_other_tasks = state["progress"]["history"].get("tasks_digest", tasks) != tasks
+            digests = state.get("files", {})  # absent in older versions
+            self._changed_files = [path for path, digest in self._files.items() if digests.get(path, digest) != digest]
             if self.pool is not None:
                 self.pool.load_state_dict(state["pool"])
             self.success_before = state["before"]

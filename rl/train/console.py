@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rl.evaluate.progress_lines import ProgressLines
 from rl.records import Group
 from rl.settings import Settings
+from rl.spec_paths import as_typed
 from rl.train import imitation
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -47,7 +48,7 @@ class Console:
     def say(self, line: str) -> None:
         """Print a line that stays."""
         self._clear()
-        print(line, flush=True)
+        print(as_typed(line), flush=True)
 
     def ended(self, update: int, reason: str) -> None:
         """Tell why the run ended after `update` updates, where it has not made all of them."""

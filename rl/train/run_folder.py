@@ -316,5 +316,5 @@ class RunFolder:
         return sorted(path for path in (self.path / "checkpoints").glob("update-*") if path.is_dir())
 
     def disk_errors(self, path: Path) -> AbstractContextManager[None]:
-        """Context that turns errors of writing `path` into a `UserError` that says how to continue the run."""
-        return disk_errors(f"{path}", f"; make room and continue with --resume --out {self.path}")
+        """Context that turns errors of writing `path` into a `UserError` that says how to go on."""
+        return disk_errors(f"{path}", f" and continue with --resume --out {self.path}")

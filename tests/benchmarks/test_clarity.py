@@ -32,4 +32,15 @@ def test_a_reader_that_fails_leaves_the_result_as_it_was(results: Path, monkeypa
 
 def test_a_run_in_which_all_is_clear_is_written(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clarity, "measure", lambda id, tasks: Clarity(tasks, tasks, None, None))
-    assert clarity.main(["--tasks", "2"]) == 0 and '"tasks": 2' in results.read_text()
+    assert clarity.main(["--tasks", "60"]) == 0 and '"tasks": 60' in results.read_text()
+
+
+@pytest.mark.parametrize("words", [["--tasks", "5"], ["--env", "math/Arithmetic-v0"]])
+def test_a_part_of_the_whole_is_written_where_it_is_told_to_and_nowhere_else(
+    words: list[str], results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clarity, "measure", lambda id, tasks: Clarity(tasks, tasks, None, None))
+    out = results.with_name("part.json")
+    assert clarity.main(words) == 0 and not out.exists()
+    assert clarity.main([*words, "--out", str(out)]) == 0 and '"environments"' in out.read_text()
+    assert results.read_text() == "committed"

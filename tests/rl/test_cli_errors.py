@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rl.cli import Parser, UserError, output_file, program, real_number, run, suggest, user_input, whole_number
+from rl.cli import Parser, UserError, program, real_number, run, suggest, user_input, whole_number
+from rl.spec_paths import output_file
 from tests.support.paths import ROOT
 
 

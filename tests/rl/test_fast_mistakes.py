@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from rl import config_file
-from rl.cli import UserError
+from rl.cli import UserError, run
 from rl.evaluate.clients import stored
+from rl.train.__main__ import main
 from rl.viewer import reader
 from tests.support.paths import ROOT
 
@@ -74,12 +75,39 @@ def test_a_number_in_place_of_a_text_is_named_with_its_file_and_key(value: str) 
         ("updates = 1979-05-27", "updates = 1979-05-27: not a whole number"),
         ("updates = 1979-05-27T07:32:00Z", "updates = 1979-05-27 07:32:00"),
         ("engine = 12:00:00", "engine = 12:00:00: "),
-        ("updates = [1979-05-27]", 'updates = \\["1979-05-27"\\]: not a single value'),
+        ("updates = [1979-05-27]", r"updates = \[1979-05-27\]: not a single value"),
+        ("env_arg = [1979-05-27, 'a=b', 3]", r'env_arg = \[1979-05-27, "a=b", 3\]: must be a list such as'),
+        ("env_arg = {a = [07:32:00, true]}", r"env_arg = \{a = \[07:32:00, true\]\}: must be a list such as"),
+        ("system = [1979-05-27T07:32:00]", r"system = \[1979-05-27 07:32:00\]: must be a text"),
+        ("style = 1979-05-27", "style = 1979-05-27: must be one of"),
+        ("credit = [1979-05-27]", r"credit = \[1979-05-27\]: must be the text of a part"),
     ],
 )
 def test_a_date_or_time_is_named_with_its_file_and_key(line: str, message: str) -> None:
     with pytest.raises(UserError, match=f"^c.toml: {message}"):
         config_file.parse(line, "c.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ('env = "math/Arithmetik-v0"', "unknown environment 'math/Arithmetik-v0'; did you mean 'math/Arithmetic-v0'?"),
+        ('env = "broken.py:Game"', "broken.py, line 1: ZeroDivisionError: division by zero"),
+        ('env = "math/Arithmetic-v0"\nalgo = "gpro"', "no recipe 'gpro'; did you mean 'grpo'?"),
+    ],
+)
+def test_a_name_in_a_file_of_settings_is_refused_with_the_file_and_the_key(
+    line: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.py").write_text("1 / 0\n")
+    Path("c.toml").write_text(f"{line}\n")
+    with pytest.raises(SystemExit):
+        run(lambda: main(["--config", "c.toml"]))
+    error = capfd.readouterr().err
+    assert f": error: c.toml: {line.rpartition(chr(10))[2]}: " in error and rest in error and error.count("\n") == 1
+    with pytest.raises(UserError, match=r"^(?!c\.toml)"):
+        main(["--config", "c.toml", "--env", "math/Arithmetik-v1", "--algo", "grpo"])
 
 
 def test_a_byte_order_mark_at_the_start_of_a_file_of_settings_is_skipped(tmp_path: Path) -> None:

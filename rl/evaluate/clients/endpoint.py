@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envs.types import Stop
+from rl.cli import remedy
 from rl.evaluate.clients import codec
 from rl.evaluate.clients.cache import ReplyCache, digest
 from rl.evaluate.clients.client import ChatRequest, ChatResponse, StopEvaluation
@@ -167,7 +168,7 @@ class EndpointClient:
             self.cache.put(key, asdict(response))
         except OSError as error:
             reason = f"{self.cache.folder}: {(error.strerror or str(error)).lower()}; replies cannot be kept"
-            raise StopEvaluation(f"{reason}; make room, or use --no-cache") from error
+            raise StopEvaluation(f"{reason}; {remedy(error.errno)}, or use --no-cache") from error
 
     def _handle_missing_usage(self) -> None:
         """Stop if the server reports no token counts but a budget needs them; else warn once."""

@@ -26,6 +26,7 @@ from rl.rollout.player import AnyPlayer, Lineup, TeamPlayer, in_seat
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating, seating_of
 from rl.rollout.workers.pool import Workers
+from rl.spec_paths import as_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class MatchPlan:
     @property
     def names(self) -> list[str]:
         """Names of the players, made different by a number where several have the same."""
-        names = [player.name for player in self.players]
+        names = [as_typed(player.name) for player in self.players]
         return [name if name not in names[:at] else f"{name} ({at})" for at, name in enumerate(names)]
 
     @property

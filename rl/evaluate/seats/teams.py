@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from envs.suggestions import unknown_message
 from rl.evaluate.diversity import Diversity, measure
 from rl.records import Group, Trajectory
-from rl.spec_paths import SEAT_FORM
+from rl.spec_paths import SEAT_FORM, as_typed
 
 if TYPE_CHECKING:
     from rl.evaluate.seats.matches import MatchPlan
@@ -48,7 +48,7 @@ def read_opponents(
 
 def opponent_names(plan: MatchPlan) -> list[str]:
     """Return who played the other seats, as `--opponent` names them."""
-    names = [player.name for player in plan.players]
+    names = [as_typed(player.name) for player in plan.players]
     if not plan.places:
         return names[1:]
     return [f"{seat}={names[number]}" for seat, number in plan.places.items()]

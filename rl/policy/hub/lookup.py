@@ -41,8 +41,9 @@ def find_model(name: str) -> tuple[str, bool]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message; the name of its type if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Return the first line of an exception's message, with the next where it ends in a colon; its type without one."""
+    first, *others = (str(error).strip() or type(error).__name__).splitlines()
+    return f"{first} {others[0].strip()}" if first.endswith(":") and others else first
 
 
 def _suggest_path(path: Path) -> str:

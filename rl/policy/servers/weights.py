@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
+from rl.cli import remedy
 from rl.policy.vllm.requests import SampledToken
 from rl.policy.vllm.weight_file import write_weights
 from rl.policy.vllm.weight_sync import PROBE_TOKENS, Probe, make_probes, named_weights, tolerance_of
@@ -130,10 +132,12 @@ class WeightFolder:
             tied = write_weights(named_weights(self._model), path, self._dtype)
             path.chmod(0o644)
         except (OSError, SafetensorError) as error:
+            native = re.search(r"\(os error (\d+)\)", str(error))  # as safetensors wraps those of the system
+            code = int(native[1]) if native else getattr(error, "errno", None)
             reason = " ".join(str(getattr(error, "strerror", None) or error).split())
             raise NotWritten(
-                f"the weights cannot be written into {self.path} ({reason}); make room, or name another folder by "
-                f"{FOLDER_VARIABLE}"
+                f"the weights cannot be written into {self.path} ({reason}); {remedy(code)}, or name another folder "
+                f"by {FOLDER_VARIABLE}"
             ) from error
         self._files[number] = path
         references = make_references(self._model, self._context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rl.cli import UserError
 from rl.train.loggers.logger import RunInfo
 from rl.train.storage.durable_files import disk_errors
 
@@ -15,15 +16,21 @@ class Logger:
     """Writes scalars, and the settings as hyperparameters, to `tb/`. Raises `UserError` if the disk is full."""
 
     def __init__(self, run: RunInfo) -> None:
-        """Remember the run; the first event opens the file, because a run may be refused before it begins."""
+        """Remember the run; the first event opens the file, because a run may be refused before it begins.
+
+        Raises `UserError` if there is a file in place of the folder.
+        """
         self._run = run
         self._folder = run.path / "tb"
         self._writer: Any = None
         self._last: dict[str, float] = {}
+        self._way_on = f" and continue with --resume --out {run.path}"
+        if self._folder.exists() and not self._folder.is_dir():
+            raise UserError(f"{self._folder}: is a file, and TensorBoard's folder has this name; move it away")
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Add one scalar per metric. Events of later updates that an earlier process wrote are hidden."""
-        with disk_errors(str(self._folder)):
+        with disk_errors(str(self._folder), self._way_on):
             writer = self._open(update)
             for key, value in metrics.items():
                 writer.add_scalar(key, value, update)
@@ -32,14 +39,14 @@ class Logger:
     def flush(self) -> None:
         """Write what is buffered."""
         if self._writer is not None:
-            with disk_errors(str(self._folder)):
+            with disk_errors(str(self._folder), self._way_on):
                 self._writer.flush()
 
     def close(self, results: Mapping[str, float]) -> None:
         """Write the results as metrics of the hyperparameters, and close the file."""
         if self._writer is None:
             return
-        with disk_errors(str(self._folder)):
+        with disk_errors(str(self._folder), self._way_on):
             for key, value in results.items():
                 self._writer.add_scalar(key, value, int(self._last.get("update", self._run.update)))
             self._writer.close()

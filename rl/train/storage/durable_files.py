@@ -11,24 +11,27 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from rl.cli import UserError
+from rl.cli import UserError, remedy
 
 
 @contextmanager
-def disk_errors(prefix: str, suffix: str = "") -> Iterator[None]:
-    """Turn errors of the operating system, such as a full disk, into a `UserError` "prefix: reason" + suffix.
+def disk_errors(prefix: str, way_on: str = "") -> Iterator[None]:
+    """Turn errors of the operating system, such as a full disk, into a `UserError` "prefix: reason; remedy".
 
-    Errors in which torch and safetensors wrap those of the system are included; other exceptions pass unchanged.
+    The remedy depends on the error, such as "make room"; behind it comes `way_on`. Errors in which torch and
+    safetensors wrap those of the system are included; other exceptions pass unchanged.
     """
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
         cause = error if isinstance(error, OSError) else error.__context__
-        native = re.search(r"I/O error: (.+) \(os error \d+\)", str(error))
-        if not isinstance(cause, OSError) and native is None:
-            raise
-        reason = (cause.strerror or str(cause)) if isinstance(cause, OSError) else native[1]  # type: ignore[index]
-        raise UserError(f"{prefix}: {reason.lower()}{suffix}") from error
+        if not isinstance(cause, OSError):
+            native = re.search(r"I/O error: (.+) \(os error (\d+)\)", str(error))
+            if native is None:
+                raise
+            cause = OSError(int(native[2]), native[1])
+        reason = (cause.strerror or str(cause)).lower()
+        raise UserError(f"{prefix}: {reason}; {remedy(cause.errno)}{way_on}") from error
 
 
 def remove_folder(folder: Path) -> None:

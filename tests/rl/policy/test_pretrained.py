@@ -168,6 +168,33 @@ def test_a_tokenizer_that_a_family_would_garble_is_loaded_as_it_was_saved(tmp_pa
     assert tokenizer_again.decode(tokenizer_again.encode("a\nb b", add_special_tokens=False)) == "a\nb b"
 
 
+@pytest.mark.parametrize("value", ["x", 0, -1, 1.5, True])
+@pytest.mark.parametrize("field", ["vocab_size", "hidden_size", "num_attention_heads", "num_hidden_layers"])
+def test_a_size_that_is_none_is_named_with_its_file_and_field(field, value, folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, field: value}))
+    line = f"model {str(folder)!r}: its config.json has {field} {value!r}; give it as a whole number from 1 on"
+    assert fault(folder) == line
+    (folder / "config.json").write_text(json.dumps({**config, "text_config": {field: value}}))
+    assert fault(folder) == line
+
+
+def test_a_fault_of_the_config_is_not_blamed_on_the_tokenizer(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_act": 3, "max_position_embeddings": "many"}))
+    line = fault(folder)
+    assert line.startswith(f"model {str(folder)!r}: its config.json does not load: ") and "tokenizer" not in line
+    assert "hidden_act" in line or "max_position_embeddings" in line
+
+
+def test_a_chat_template_that_is_not_utf_8_is_named(folder):
+    (folder / "chat_template.jinja").write_bytes(b"{{ messages }} caf\xe9")
+    assert fault(folder) == (
+        f"model {str(folder)!r}: its chat_template.jinja is not UTF-8 text (byte 18); copy it again from where the model "
+        "is from"
+    )
+
+
 def fault(name, **kwargs):
     """The message of the error that loading `name` raises, which must be one line."""
     with pytest.raises(ValueError) as error:

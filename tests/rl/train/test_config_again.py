@@ -110,7 +110,7 @@ def test_a_wrong_list_of_what_was_derived_is_one_line(tmp_path: Path) -> None:
     file.write_text('env = "a"\nderived = "lr"\n')
     result = train("--config", str(file))
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "derived = 'lr': must be a list such as [\"lr\"]" in result.err
+    assert 'derived = "lr": must be a list such as ["lr"]' in result.err
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from rl.cli import UserError
+from rl.train.__main__ import main
 from rl.train.loggers.logger import Loggers, RunInfo, bundled, check, parse
 from tests.support import runs
 from tests.support.paths import ROOT
@@ -132,6 +133,33 @@ def hyperparameters(path: Path) -> dict:
     return {name: getattr(value, value.WhichOneof("kind")) for name, value in values.items()}
 
 
+def test_a_file_in_place_of_tensorboards_folder_is_named_with_the_fix(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "tb").write_text("")
+    words = [
+        "--env",
+        "math/Arithmetic-v0",
+        "--eval-episodes",
+        "0",
+        "--cold-start",
+        "0",
+        "--updates",
+        "1",
+        "--groups",
+        "2",
+        "--size",
+        "2",
+        "--out",
+    ]
+    with pytest.raises(UserError) as info:
+        main([*words, str(tmp_path / "run")])
+    line = str(info.value)
+    assert line.startswith(
+        f"--logger tensorboard: {tmp_path}/run/tb: is a file, and TensorBoard's folder has this name; move it away; "
+    )
+    assert line.endswith(f"or change --logger, and continue with --resume --out {tmp_path}/run")
+
+
 def test_tensorboard_has_the_settings_as_hyperparameters_and_the_results(tmp_path):
     loggers = Loggers("tensorboard", run_info(tmp_path))
     loggers.log(1, METRICS)
@@ -149,6 +177,7 @@ def test_a_run_logs_its_own_settings_and_parts(tmp_path):
 TWO_PROCESSES = """
 import sys
 from pathlib import Path
+from rl.train.__main__ import main
 from rl.train.loggers.logger import Loggers, RunInfo
 update = int(sys.argv[2])
 loggers = Loggers(sys.argv[1], RunInfo(Path("run").resolve(), {"lr": 0.01}, update - 1))

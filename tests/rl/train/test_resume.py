@@ -217,7 +217,7 @@ def test_a_checkpoint_that_finds_no_room_ends_the_run_in_one_line_and_harms_noth
         message = training_error(*flags("Low", updates=UPDATES, save_every=2), "--out", str(out))
     largest(0)
     assert message == (
-        f"{out}/checkpoints/update-000004: file too large; make room and continue with --resume --out {out}"
+        f"{out}/checkpoints/update-000004: file too large; raise the limit of a file's size (ulimit -f) and continue with --resume --out {out}"
     )
     assert {path.name for path in (out / "checkpoints").iterdir()} == {"latest", "update-000000", "update-000002"}
     assert "resuming after update 2" in resume(out).out

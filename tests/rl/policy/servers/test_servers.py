@@ -310,7 +310,9 @@ time.sleep(60)
 def test_without_room_for_weights_the_engine_fails_in_a_line(net: Any, fake: FakeVLLM) -> None:
     with opened(net, fake) as policy:
         policy._folder.path.rename(policy._folder.path.with_suffix(".away"))
-        with pytest.raises(EngineDead, match=r"cannot be written into .*; make room, or name another folder by TURN"):
+        with pytest.raises(
+            EngineDead, match=r"cannot be written into .*; put the folder back, or name another folder by TURN"
+        ):
             policy.sync_weights()
         policy._folder.path.with_suffix(".away").rename(policy._folder.path)
 

@@ -64,6 +64,20 @@ def asked(file: Path) -> list[str]:
     return file.with_name("judges.py.log").read_text().split()
 
 
+def test_a_run_that_is_resumed_with_an_edited_rubric_says_so_once_and_goes_on(file: Path, tmp_path: Path) -> None:
+    rubric = tmp_path / "rubric.md"
+    rubric.write_text("Short replies.")
+    own = {"algo": "grpo", "verdict": f"rating:rubric={rubric}", "shape": "rated", "updates": 1}
+    out = train_run(*words(file, **own), out=tmp_path / "run")
+    line = (
+        f"warning: {rubric} has other content than when the run was last saved, and the run goes on with what it says"
+    )
+    assert "has other content" not in train("--resume", "--out", str(out), "--updates", "2").out
+    rubric.write_text("Long replies.")
+    assert train("--resume", "--out", str(out), "--updates", "3").out.count(line) == 1
+    assert "has other content" not in train("--resume", "--out", str(out), "--updates", "4").out
+
+
 def test_successes_are_judged_and_what_the_judge_says_is_learned_from(file: Path, tmp_path: Path) -> None:
     out = train_run(*words(file, updates=4), out=tmp_path / "run")
     assert "judges.py:strict judges episodes" in train(*words(file, updates=1), "--out", str(tmp_path / "again")).out
