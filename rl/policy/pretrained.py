@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import logging
+from transformers.utils import logging as transformers_logging
 
 from rl import checksums
 from rl.policy import lora, tiny
@@ -28,8 +29,11 @@ from rl.policy.hub.lookup import find_model, first_line
 from rl.policy.hub.model_files import check_json_files, has_tokenizer
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
+from rl.policy.images.trial import refusal
 from rl.policy.model_config import text_config
 from rl.spec_paths import run_of_model
+
+log = logging.getLogger(__name__)
 
 
 def load_pretrained(
@@ -190,6 +194,8 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     processor = load_processor(source, tokenizer, is_local)
     model = _load_model(source, is_local, dtype, AutoModelForImageTextToText)
     attach_images(model, processor)
+    if reason := refusal(model.image_inputs):
+        log.warning("model %r reads text only here: %s", name, reason)
     return model, tokenizer
 
 
@@ -294,12 +300,12 @@ def _is_lossless(tokenizer: PreTrainedTokenizerBase) -> bool:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Switch off progress bars and load reports; what matters in them is raised as an error."""
-    has_progress_bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    has_progress_bar, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        transformers_logging.set_verbosity(verbosity)
         if has_progress_bar:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()

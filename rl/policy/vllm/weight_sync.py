@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rl.policy import lora
 from rl.policy.gpu.float32 import is_tf32
 from rl.policy.images.inputs import image_inputs
-from rl.policy.images.trial import image_sequence
+from rl.policy.images.trial import image_sequence, refusal
 from rl.policy.model_config import text_config
 from rl.policy.vllm.engine import VLLMEngine
 from rl.policy.vllm.engine_client import VLLMEngineClient
@@ -95,7 +95,7 @@ def make_probes(model: nn.Module, context: int) -> list[Probe]:
     size = int(text_config(model).vocab_size)
     lengths = [length for length in PROMPT_LENGTHS if length + PROBE_TOKENS <= context] or [1]
     prompts = [tuple((7 * i + 3 * length) % size for i in range(length)) for length in lengths]
-    if images := image_inputs(model):
+    if (images := image_inputs(model)) and not refusal(images):
         codes, _ = image_sequence(images, size)
         prompts += [tuple(codes.tolist())] if len(codes) + PROBE_TOKENS <= context else []
     return [Probe(prompt) for prompt in prompts]

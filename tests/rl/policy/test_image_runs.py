@@ -10,7 +10,8 @@ import pytest
 
 from rl.policy.pretrained import save_pretrained
 from rl.viewer import reader
-from tests.support.runs import Child, assert_same_run, train, training_error
+from tests.support.runs import Child, assert_same_run, metrics, train, train_run, training_error
+from tests.support.vision import vision_model
 
 pytest.importorskip("PIL", reason="needs Pillow: the extra vision")
 
@@ -66,3 +67,14 @@ def test_a_killed_run_on_images_goes_on_bit_for_bit_and_shows_them(model: Path, 
 def test_a_text_model_on_pictures_is_refused_in_one_line(tmp_path: Path) -> None:
     error = training_error("--env", "games/Shapes-v0", "--updates", "1", "--out", str(tmp_path / "run"))
     assert "this model reads text only" in error and error.strip().count("\n") == 0
+
+
+def test_a_model_whose_images_are_refused_trains_on_texts_and_names_the_reason(tmp_path, caplog):
+    model = tmp_path / "model"
+    save_pretrained(*vision_model("gemma3"), model)
+    texts = ("--env", "math/Arithmetic-v0", "--model", str(model), "--groups", "2", "--size", "2", "--turn-tokens", "4")
+    out = train_run(*texts, "--updates", "1", "--eval-episodes", "0", "--threads", "1", out=tmp_path / "run")
+    (line,) = metrics(out)
+    assert line["tokens/trained"] > 0 and line["logp_gap/max"] < 1e-4
+    assert caplog.text.count("reads text only here: in this model tokens of an image see each other") == 1
+    assert "tokens of an image see each other" in training_error(*words(model), "--out", tmp_path / "other")
