@@ -17,6 +17,7 @@ FAMILIES = {
     "qwen2": {"tie_word_embeddings": True},
     "qwen3": {"tie_word_embeddings": True},
     "llama": {},
+    "gemma2": {"query_pre_attn_scalar": 32, "attn_logit_softcapping": None},  # vLLM has no output matrix of its own
     "gemma3_text": {"query_pre_attn_scalar": 32},
 }
 
