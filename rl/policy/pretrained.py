@@ -26,7 +26,7 @@ from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
 from rl.policy.hub.lookup import find_model, first_line
-from rl.policy.hub.model_files import check_json_files, has_tokenizer
+from rl.policy.hub.model_files import check_json_files, has_tokenizer, processor_template
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.images.trial import refusal
@@ -250,6 +250,7 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)
         tokenizer = from_file if _is_lossless(from_file) else tokenizer
+    tokenizer.chat_template = tokenizer.chat_template or processor_template(source, is_local)
     if not tokenizer.chat_template:
         raise ValueError(
             f"model {source!r}: its tokenizer has no chat template; take the instruct version, "
