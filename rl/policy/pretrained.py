@@ -194,7 +194,7 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     processor = load_processor(source, tokenizer, is_local)
     model = _load_model(source, is_local, dtype, AutoModelForImageTextToText)
     attach_images(model, processor)
-    if reason := refusal(model.image_inputs):
+    if (images := image_inputs(model)) and (reason := refusal(images)):
         log.warning("model %r reads text only here: %s", name, reason)
     return model, tokenizer
 
