@@ -127,8 +127,6 @@ class ChatTemplate:
         content = message.get("content")
         if message["role"] == "assistant" and isinstance(content, str):
             data["content"] = mark_thinking_apart(content, self.control.mark)
-        if self.needs_blocks and isinstance(data.get("content"), str):
-            data["content"] = [{"type": "text", "text": data["content"]}]
         return {**data, "role": message["role"]}
 
     def encode(self, text: str) -> Ids:
@@ -151,6 +149,8 @@ class ChatTemplate:
         return list(self.tokenizer.encode(valid_text, add_special_tokens=False, verbose=False))
 
     def _apply(self, messages: list[Any], tools: list[Any], generation: bool) -> str:
+        if self.needs_blocks:
+            messages = [{**message, "content": _blocks(message.get("content") or "")} for message in messages]
         try:
             template = self.tokenizer.get_chat_template(tools=tools or None)
             template = _dated(template, self._day) if self._day else template
@@ -219,13 +219,12 @@ class ChatTemplate:
         lines = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
         text = _TOOLS_TEXT.format(tools=lines, example=self.form.example)
         first, *rest = messages or [{"role": "user", "content": ""}]
-        if first["role"] == "system" and isinstance(first["content"], str):
-            return [{**first, "content": f"{first['content']}\n\n{text}"}, *rest]
+        if first["role"] == "system":
+            return [{**first, "content": _concat(first["content"], "\n\n", text)}, *rest]
         try:
             self._apply([{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}], [], False)
         except ValueError:
-            if isinstance(first["content"], str):
-                return [{**first, "content": f"{text}\n\n{first['content']}"}, *rest]
+            return [{**first, "content": _concat(text, "\n\n", first["content"])}, *rest]
         return [{"role": "system", "content": text}, first, *rest]
 
 
@@ -269,13 +268,14 @@ def _dummy_tool() -> dict[str, Any]:
 
 def _calls_as_text(messages: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """Write calls into the content of replies, and the results that follow each other as one user message."""
-    results: list[str] = []
+    results: list[Any] = []
     for message in [*messages, None]:
         if message is not None and message["role"] == "tool":
-            results.append(f"<tool_response>\n{message['content']}\n</tool_response>")
+            gap = ("\n",) if results else ()
+            results += [*gap, "<tool_response>\n", message["content"], "\n</tool_response>"]
             continue
         if results:
-            yield {"role": "user", "content": "\n".join(results)}
+            yield {"role": "user", "content": _concat(*results)}
             results = []
         if message is not None and message.get("tool_calls"):
             blocks = [
@@ -283,7 +283,24 @@ def _calls_as_text(messages: Sequence[Any]) -> Iterator[dict[str, Any]]:
                 for name, arguments in calls(message)
             ]
             text = "\n".join(f"<tool_call>{block}</tool_call>" for block in blocks)
-            content = "\n".join(filter(None, (message.get("content") or "", text)))
-            yield {"role": "assistant", "content": content}
+            content = message.get("content") or ""
+            yield {"role": "assistant", "content": _concat(content, "\n" * bool(content), text)}
         elif message is not None:
             yield message
+
+
+def _concat(*contents: Any) -> Any:
+    """Several contents of messages as one: a text, or blocks if one of them has blocks."""
+    if all(isinstance(content, str) for content in contents):
+        return "".join(contents)
+    blocks: list[Any] = []
+    for block in (block for content in contents for block in _blocks(content)):
+        if blocks and block.get("type") == blocks[-1].get("type") == "text":
+            blocks[-1] = {"type": "text", "text": blocks[-1]["text"] + block["text"]}
+        else:
+            blocks.append(block)
+    return blocks
+
+
+def _blocks(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -8,6 +8,7 @@ The model stays a Hugging Face model whose linear layers are replaced by adapter
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,9 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."  # of every name in peft's files
 
 
-def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed: int = 0) -> None:
+def attach(
+    model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed: int = 0, language_only: bool = False
+) -> None:
     """Freeze `model` and add adapters to its linear layers, in place. They change nothing yet, as one factor is 0.
 
     Args:
@@ -37,6 +40,7 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
         alpha: LoRA's alpha; adapters are scaled by `alpha / rank`.
         targets: `all-linear` for the linear layers of every block, or names of layers such as `q_proj,v_proj`.
         seed: Initialises the other factor; the global random state is left as it was.
+        language_only: Whether layers beside the language model, such as a vision tower's, get none.
 
     Raises:
         ValueError: `peft` is missing, or `targets` names a layer that does not exist.
@@ -53,6 +57,7 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
         r=rank,
         lora_alpha=alpha,
         target_modules=target_modules,  # type: ignore[arg-type]  # with peft installed or not
+        exclude_modules=_beside_language_model(model) if language_only else None,
     )
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it adapts to how GPT-2 stores its matrices
@@ -62,6 +67,37 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
         except ValueError as error:
             raise ValueError(f"--lora-targets {targets}: {str(error).splitlines()[0]}") from error
     model.eval()
+
+
+def targets_beside_language_model(model: Any, targets: str) -> list[str]:
+    """Return the names of linear layers that `targets` means and that are none of the language model's."""
+    names, pattern = parse_targets(targets), _beside_language_model(model)
+    return [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+        and module is not model.get_output_embeddings()
+        and (names == [ALL] or name.rpartition(".")[2] in names)
+        and re.fullmatch(pattern, name)
+    ]
+
+
+def _beside_language_model(model: Any) -> str:
+    """A pattern for the names of layers that are none of the language model's."""
+    inner = {id(module) for module in model.get_decoder().modules()}
+    outer: list[str] = []
+
+    def visit(name: str, module: nn.Module) -> None:
+        if id(module) in inner:
+            return
+        if all(id(one) not in inner for one in module.modules()):
+            outer.append(re.escape(name))
+            return
+        for child_name, child in module.named_children():
+            visit(f"{name}.{child_name}".lstrip("."), child)
+
+    visit("", model)
+    return rf"({'|'.join(outer)})(\..*)?"
 
 
 def parse_targets(targets: str) -> list[str]:

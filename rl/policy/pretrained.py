@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,17 +21,20 @@ from transformers import (
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import logging
+from transformers.utils import logging as transformers_logging
 
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
 from rl.policy.hub.lookup import find_model, first_line
-from rl.policy.hub.model_files import check_files, has_tokenizer
+from rl.policy.hub.model_files import check_files, has_tokenizer, processor_template
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
-from rl.policy.model_config import text_config
+from rl.policy.images.trial import refusal
+from rl.policy.model_config import check_config, text_config
 from rl.spec_paths import run_of_model
+
+log = logging.getLogger(__name__)
 
 
 def load_pretrained(
@@ -62,23 +66,8 @@ def load_pretrained(
             f"model {name!r}: its tokenizer has token ids up to {last_id}, its embedding {rows} rows; the two are not "
             "of the same model, or the embedding must be resized"
         )
-    _check_config(name, model)
+    check_config(name, model)
     return model.to(target).eval(), tokenizer
-
-
-def _check_config(name: str, model: Any) -> None:
-    """Raise `ValueError` for a model without layers, or with end tokens that are no ids.
-
-    Ids beyond the vocabulary pass: a config's default may lie there (50256 of a small GPT-2), and is never sampled.
-    """
-    if (layers := getattr(text_config(model), "num_hidden_layers", 1)) < 1:
-        raise ValueError(f"model {name!r}: config.json has num_hidden_layers {layers}; a model has one at least")
-    ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    for id in ids if isinstance(ids, list | tuple) else () if ids is None else (ids,):
-        if type(id) is not int or id < 0:
-            raise ValueError(
-                f"model {name!r}: generation_config.json has eos_token_id {id!r}; a token's id is a number from 0 on"
-            )
 
 
 def _ids_in_use(tokenizer: PreTrainedTokenizerBase) -> set[int]:
@@ -191,6 +180,8 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     processor = load_processor(source, tokenizer, is_local)
     model = _load_model(source, is_local, dtype, AutoModelForImageTextToText)
     attach_images(model, processor)
+    if (images := image_inputs(model)) and (reason := refusal(images)):
+        log.warning("model %r reads text only here: %s", name, reason)
     return model, tokenizer
 
 
@@ -246,6 +237,7 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)
         tokenizer = from_file if _is_lossless(from_file) else tokenizer
+    tokenizer.chat_template = tokenizer.chat_template or processor_template(source, is_local)
     if not tokenizer.chat_template:
         raise ValueError(
             f"model {source!r}: its tokenizer has no chat template; take the instruct version, "
@@ -306,12 +298,12 @@ def _is_lossless(tokenizer: PreTrainedTokenizerBase) -> bool:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Switch off progress bars and load reports; what matters in them is raised as an error."""
-    has_progress_bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    has_progress_bar, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        transformers_logging.set_verbosity(verbosity)
         if has_progress_bar:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rl.cli import one_line
 from rl.policy import lora
+from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import max_sequence_length
 from rl.policy.pretrained import load_pretrained, permanent_name, save_adapter, save_pretrained
 from rl.policy.quantised.linear import quantise
@@ -164,7 +165,28 @@ class TrainedModel:
                 alpha=s.lora_alpha or 0,
                 targets=s.lora_targets,
                 seed=derive(s.seed, "adapters"),
+                language_only=self._adapts_language_only(),
             )
+
+    def _adapts_language_only(self) -> bool:
+        """Whether a vision tower gets no adapters because vLLM could not serve them; warns of it.
+
+        In float32 they can be merged into the weights, which in bfloat16 would lose small ones.
+        """
+        s = self.settings
+        is_rounded = "bfloat16" in (s.dtype, s.engine_dtype)
+        if image_inputs(self.model) is None or not (s.engine.startswith("vllm") and is_rounded):
+            return False
+        names = lora.targets_beside_language_model(self.model, s.lora_targets)
+        if names:
+            log.warning(
+                "--lora-targets %s: layers of the language model get adapters, and %d others none, such as %s: vLLM "
+                "serves none there; --engine hf trains them too",
+                s.lora_targets,
+                len(names),
+                names[0],
+            )
+        return bool(names)
 
 
 @contextmanager

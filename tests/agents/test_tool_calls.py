@@ -152,6 +152,40 @@ def test_results_of_calls_reach_a_template_that_knows_no_tools():
     assert not context.fresh and "<tool_response>\nfound it" in renderer.tokenizer.decode([*prompt, *ids, *context.ids])
 
 
+class Pictures:
+    """A model's images, each of which is one token."""
+
+    placeholder = "<|endoftext|>"
+
+    def __init__(self, tokenizer):
+        self.ids = (tokenizer.convert_tokens_to_ids(self.placeholder),)
+
+    def expand(self, image):
+        return self.ids
+
+
+@pytest.mark.parametrize("template", [styles.TEXT_OR_BLOCKS, styles.BLOCKS_ONLY], ids=["text or blocks", "blocks only"])
+@pytest.mark.parametrize("system", [(), ({"role": "system", "content": "Be brief."},)], ids=["", "system"])
+def test_a_vision_language_template_that_drops_tools_shows_them_and_calls_and_results_as_text(template, system, caplog):
+    tokenizer = styles.merging(template)
+    renderer = Renderer(tokenizer, images=Pictures(tokenizer))
+    agent = ChatAgent(renderer)
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+    first = {"role": "user", "content": [picture, {"type": "text", "text": "x"}]}
+    prompt = [*agent.open([*system, first], TOOLS).ids]
+    assert [record.getMessage()[:35] for record in caplog.records] == ["the chat template knows no tools: t"]
+    reply_ids = [*tokenizer.encode(WELL_FORMED["hermes"][0]), renderer.terminator]
+    call = agent.act(reply_ids)["tool_calls"][0]
+    seen = [picture, {"type": "text", "text": "found it"}]
+    context = agent.observe([{"role": "tool", "tool_call_id": call["id"], "content": seen}])
+    text = tokenizer.decode([*prompt, *([] if context.fresh else reply_ids), *context.ids])
+    whole = tokenizer.decode(renderer.render([*system, first, *agent.messages[-2:]], TOOLS))
+    for one in (text, whole):
+        assert "'type'" not in one and one.count(Pictures.placeholder) == 2
+        assert '"name": "look", "description"' in one and '<tool_call>{"name": "look"' in one.replace("\n{", "{")
+        assert f"<tool_response>\n{Pictures.placeholder}found it\n</tool_response>" in one
+
+
 class WithResponseTemplate:
     """A tokenizer that reads replies itself."""
 

@@ -28,6 +28,22 @@ CALLS
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}""".replace("CALLS", CALLS)
 
+# Of vision-language models without tools: Qwen2.5-VL's sort, and that of Idefics, SmolVLM and LLaVA.
+BLOCKS = """\
+{%- for block in message.content -%}
+{{- '<|endoftext|>' if block.type == 'image' else block.text -}}
+{%- endfor -%}"""
+TEXT_OR_BLOCKS = """\
+{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\\n' -}}
+{%- if message.content is string -%}{{- message.content -}}{%- else -%}BLOCKS{%- endif -%}
+{{- '<|im_end|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}""".replace("BLOCKS", BLOCKS)
+BLOCKS_ONLY = TEXT_OR_BLOCKS.replace(
+    "{%- if message.content is string -%}{{- message.content -}}{%- else -%}", ""
+).replace("{%- endif -%}\n{{- '<|im_end|>", "\n{{- '<|im_end|>")
+
 LLAMA3 = """\
 {{- '<|begin_of_text|>' -}}
 {%- for message in messages -%}

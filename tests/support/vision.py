@@ -29,7 +29,7 @@ def vision_model(family):
         return tiny.create(0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return _idefics3() if family == "idefics3" else _qwen(family)
+        return {"idefics3": _idefics3, "gemma3": _gemma3}.get(family, lambda: _qwen(family))()
 
 
 def renderer_of(family):
@@ -142,5 +142,43 @@ def _idefics3():
         pad_token_id=tokenizer.pad_token_id,
     )
     model = Idefics3ForConditionalGeneration._from_config(config, dtype=torch.float32).eval()
+    attach_images(model, processor)
+    return model, tokenizer
+
+
+def _gemma3():
+    """A Gemma 3, whose image tokens see each other: it reads text only here."""
+    from tokenizers import AddedToken
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3Processor, PreTrainedTokenizerFast
+    from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+
+    names = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
+    base = text_model.byte_tokenizer()
+    base.add_tokens([AddedToken("\n" * n, normalized=False) for n in (1, 2, 3, 4)])  # vLLM joins and parts them
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=base.backend_tokenizer, extra_special_tokens=names, **base.special_tokens_map
+    )
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE.replace(
+        "<|vision_start|><|image_pad|><|vision_end|>", names["boi_token"]
+    )
+    pictures = Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
+    processor = images_only(Gemma3Processor, image_processor=pictures, tokenizer=tokenizer, image_seq_length=4)
+    text = {"vocab_size": len(tokenizer), "hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 2}
+    text |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "query_pre_attn_scalar": 32}
+    text |= {"max_position_embeddings": 1024, "sliding_window": 1024, "initializer_range": 0.1}
+    text |= {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    vision |= {"image_size": 32, "patch_size": 8}
+    image = tokenizer.image_token_id
+    config = Gemma3Config(
+        text_config=text,
+        vision_config=vision,
+        mm_tokens_per_image=4,
+        image_token_index=image,
+        image_token_id=image,
+        boi_token_index=tokenizer.boi_token_id,
+        eoi_token_index=tokenizer.eoi_token_id,
+    )
+    model = Gemma3ForConditionalGeneration._from_config(config, dtype=torch.float32).eval()
     attach_images(model, processor)
     return model, tokenizer

@@ -6,7 +6,8 @@ import json
 import re
 from pathlib import Path
 
-JSON_FILES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json")
+CHAT_TEMPLATE = "chat_template.json"
+JSON_FILES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", CHAT_TEMPLATE)
 # Fields of config.json, by all names that models of text have for them; a list has a value for each layer.
 SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
@@ -62,3 +63,22 @@ def _check_sizes(folder: Path) -> None:
 def has_tokenizer(folder: Path) -> bool:
     """Whether a model folder has a file of a tokenizer's vocabulary, such as tokenizer.json or vocab.txt."""
     return any(_TOKENIZER.match(path.name) for path in folder.iterdir())
+
+
+def processor_template(source: str, is_local: bool) -> str | None:
+    """Return the chat template that processors of older versions kept apart from the tokenizer; None if there is none.
+
+    Raises `ValueError` for a file without one.
+    """
+    from transformers.utils import cached_file
+
+    path = cached_file(source, CHAT_TEMPLATE, local_files_only=is_local, _raise_exceptions_for_missing_entries=False)
+    if path is None:
+        return None
+    template = json.loads(Path(path).read_bytes()).get("chat_template")
+    if not isinstance(template, str):
+        raise ValueError(
+            f"model {source!r}: its {CHAT_TEMPLATE} has {template!r} as chat_template, not a text; copy it again from "
+            "where the model is from"
+        )
+    return template

@@ -32,6 +32,10 @@ _TEXT_KEYS = {"input_ids", "attention_mask", "mm_token_type_ids", "token_type_id
 MOST_PIXEL_BYTES, MOST_IMAGE_BYTES = 2**28, 2**30  # of what is kept of images that were entry
 
 
+class ImagesRefused(ValueError):
+    """The model's images cannot be computed here; its texts can."""
+
+
 class _Entry(NamedTuple):
     """What a processor makes of one image: its tokens, the arrays for the vision tower, and two facts.
 
@@ -217,7 +221,7 @@ class ImageInputs:
         ids = tuple(int(id) for id in out["input_ids"][0])
         arrays = {name: np.asarray(array) for name, array in out.items() if name not in _TEXT_KEYS}
         if not self._takes_types and np.any(out.get("token_type_ids", 0)):
-            raise ValueError("in this model tokens of an image see each other; here each sees those before it only")
+            raise ImagesRefused("in this model tokens of an image see each other; here each sees those before it only")
         slots = np.flatnonzero(np.asarray(ids) == self.token)
         if not len(slots):
             raise ValueError(f"the model's processor has no token {self.token} for an image of {picture.size} pixels")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from agents.images import PlacedImage
-from rl.policy.images.inputs import ImageInputs, image_inputs
+from rl.policy.images.inputs import ImageInputs, ImagesRefused, image_inputs
 from rl.policy.kv_cache import KVCache
 from rl.policy.model_config import text_config
 
@@ -26,10 +26,10 @@ def image_trial_error(forward: CachedForward, model: Any, step: type[StepInput])
     """The largest error of the logits around two images that are computed in pieces, in standard deviations.
 
     The reference is the model's plain forward over the whole sequence, which finds positions by itself. 0 for a model
-    that reads text only. `step` is `rl.policy.cached_forward.StepInput`.
+    that reads text only, or only text here. `step` is `rl.policy.cached_forward.StepInput`.
     """
     images = image_inputs(model)
-    if images is None:
+    if images is None or refusal(images):
         return 0.0
     codes, after_first = image_sequence(images, text_config(model).vocab_size)
     parameter = next(model.parameters())
@@ -50,6 +50,15 @@ def image_trial_error(forward: CachedForward, model: Any, step: type[StepInput])
             gap = (gap - rounding).clamp(min=0)
             error = max(error, float(gap / plain.std())) if gap.isfinite() else torch.inf
     return error
+
+
+def refusal(images: ImageInputs) -> str:
+    """Return why images of this model are refused, while it reads texts; "" if they are not."""
+    try:
+        images.expand(noise(np.random.default_rng(0), SIZES[0]))
+    except ImagesRefused as error:
+        return str(error)
+    return ""
 
 
 def image_sequence(images: ImageInputs, vocabulary: int) -> tuple[np.ndarray, int]:

@@ -23,6 +23,7 @@ from rl.policy.vllm.outputs import TokenOutputs
 from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput
 from rl.policy.vllm.samples import KeyedSamples, NativeSamples, limits
 from rl.policy.vllm.shared_weights import SharedTensor, rebuild_weights, release_shared
+from rl.policy.vllm.weight_file import without_second_head
 
 
 class VLLMEngine:
@@ -126,7 +127,8 @@ class VLLMEngine:
         """
         with self._replacing_weights():
             self._remove_adapters()
-            self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
+            worker = self._engine.model_executor.driver_worker.worker
+            worker.reload_weights(weights_iterator=iter(without_second_head(worker.get_model(), weights)))
 
     def load_shared_weights(self, handles: Sequence[tuple[str, SharedTensor]]) -> None:
         """Replace the weights by tensors of another process, as `share_weights` made them; see `load_weights`.

@@ -21,6 +21,7 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.requests import BACKEND, WORKER_EXTENSION, UnsupportedAdapters
@@ -189,6 +190,48 @@ def _stdout_with_descriptor() -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+def _is_built_by_vllm() -> bool:
+    from vllm.config.vllm import get_current_vllm_config_or_none
+
+    return get_current_vllm_config_or_none() is not None
+
+
+@contextmanager
+def _spare_model_classes() -> Iterator[None]:
+    """Context of vLLM's start, after which classes of transformers' models work outside of vLLM as they did.
+
+    Of a family that vLLM has no code of its own for it takes transformers', and changes how instances of the class are
+    made and called, in place. The trainer's model is one too.
+    """
+    classes: list[Any] = list(_subclasses(PreTrainedModel))
+    before = {cls: (cls.__init__, cls.__call__) for cls in classes}
+    try:
+        yield
+    finally:
+        for cls, originals in before.items():
+            if "__call__" in vars(cls) and cls.__call__ is not originals[1]:
+                _divide(cls, *originals)
+
+
+def _subclasses(cls: Any) -> Iterator[Any]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def _divide(cls: Any, init: Any, call: Any) -> None:
+    """Give what vLLM has made of a class to vLLM's instances alone, and the original methods to others."""
+    vllm_init, vllm_call = cls.__init__, cls.__call__
+
+    def new_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        (vllm_init if _is_built_by_vllm() else init)(self, *args, **kwargs)
+
+    def new_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return (vllm_call if "do_not_compile" in vars(self) else call)(self, *args, **kwargs)
+
+    cls.__init__, cls.__call__ = new_init, new_call
+
+
 @contextmanager
 def contain_side_effects() -> Iterator[None]:
     """Context that restores global random states, thread settings and environment variables after vLLM's start.
@@ -199,7 +242,7 @@ def contain_side_effects() -> Iterator[None]:
     random_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (vLLM uses it)
     gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     try:
-        with torch.random.fork_rng(devices=gpus), warnings.catch_warnings():
+        with torch.random.fork_rng(devices=gpus), warnings.catch_warnings(), _spare_model_classes():
             warnings.simplefilter("ignore")
             yield
     finally:

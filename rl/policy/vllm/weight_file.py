@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def write_weights(weights: Iterable[tuple[str, Tensor]], path: Path, dtype: torch.dtype) -> dict[str, str]:
@@ -47,3 +47,10 @@ def read_weights(path: str, tied: Mapping[str, str]) -> Iterator[tuple[str, Tens
             value = file.get_tensor(name)
             for each_name in (name, *other_names.get(name, ())):
                 yield each_name, value
+
+
+def without_second_head(model: nn.Module, weights: Iterable[tuple[str, Tensor]]) -> Iterable[tuple[str, Tensor]]:
+    """Leave an output matrix out where vLLM's `model` has none beside its embedding, as in Gemma 2."""
+    if any(name.rpartition(".")[2] == "lm_head" for name, _ in model.named_modules()):
+        return weights
+    return ((name, value) for name, value in weights if not name.endswith("lm_head.weight"))

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from rl.policy import lora
 from rl.policy.gpu.float32 import is_tf32
 from rl.policy.images.inputs import image_inputs
-from rl.policy.images.trial import image_sequence
+from rl.policy.images.trial import image_sequence, refusal
 from rl.policy.model_config import text_config
+from rl.policy.vllm.checkpoint_names import checkpoint_weights
 from rl.policy.vllm.engine import VLLMEngine
 from rl.policy.vllm.engine_client import VLLMEngineClient
 from rl.policy.vllm.requests import as_snapshot
@@ -52,7 +53,8 @@ def push_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module) -> Non
     num_adapters = len(lora.adapter_layers(model))  # 0 in a cold start, which trains the base weights
     if not (num_adapters and engine.has_base_weights):
         engine.has_base_weights = False
-        engine.load_weights(lora.base_weights(model).items())
+        weights = lora.base_weights(model)
+        engine.load_weights(checkpoint_weights(model, weights, weights.items()))
         engine.has_base_weights = num_adapters > 0
     if num_adapters and (num_loaded := engine.load_adapters(partial(lora.save, model, base=""))) != num_adapters:
         raise StaleWeights(f"vLLM serves {num_loaded} of {num_adapters} adapters: use --engine hf for this model")
@@ -64,7 +66,7 @@ def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     vLLM keeps a packed copy of that matrix on a CPU: left out, as parameters and checkpoints leave it out, the copy
     would become stale. The model's own weights are not changed.
     """
-    return lora.merged_weights(model)
+    return checkpoint_weights(model, lora.base_weights(model), lora.merged_weights(model))
 
 
 def check_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, dtype: torch.dtype) -> float:
@@ -95,7 +97,7 @@ def make_probes(model: nn.Module, context: int) -> list[Probe]:
     size = int(text_config(model).vocab_size)
     lengths = [length for length in PROMPT_LENGTHS if length + PROBE_TOKENS <= context] or [1]
     prompts = [tuple((7 * i + 3 * length) % size for i in range(length)) for length in lengths]
-    if images := image_inputs(model):
+    if (images := image_inputs(model)) and not refusal(images):
         codes, _ = image_sequence(images, size)
         prompts += [tuple(codes.tolist())] if len(codes) + PROBE_TOKENS <= context else []
     return [Probe(prompt) for prompt in prompts]

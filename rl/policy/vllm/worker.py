@@ -18,7 +18,7 @@ from vllm.lora.layers.base import BaseLayerWithLoRA
 
 from rl.policy.vllm.requests import BACKEND, SampledToken
 from rl.policy.vllm.sampler import KeyedSampler
-from rl.policy.vllm.weight_file import read_weights
+from rl.policy.vllm.weight_file import read_weights, without_second_head
 
 
 @dataclass
@@ -51,7 +51,8 @@ class FileWeightTransfer(WeightTransferEngine[FileInitInfo, FileUpdateInfo]):
 
     def receive_weights(self, update_info: FileUpdateInfo) -> None:
         """Load the weights from the file that `update_info` names."""
-        self.model.load_weights(read_weights(update_info.path, update_info.tied))
+        weights = read_weights(update_info.path, update_info.tied)
+        self.model.load_weights(without_second_head(self.model, weights))
 
     def finish_weight_update(self) -> None:
         """Bring the loaded layers into the form that vLLM computes with."""

@@ -173,7 +173,8 @@ def test_continuations_are_scored_by_the_adapted_model(kind):
 def test_an_engine_is_handed_the_merged_weights_by_the_base_models_names(kind):
     net, bare = model_with_adapters(kind), model(kind)
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    merged = dict(weight_sync.named_weights(net))
+    assert list(dict(weight_sync.named_weights(net))) == list(dict(weight_sync.named_weights(bare)))
+    merged = dict(lora.merged_weights(net))
     assert list(merged) == list(bare.state_dict())
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     names = {name for name, value in bare.state_dict().items() if not torch.equal(merged[name], value)}

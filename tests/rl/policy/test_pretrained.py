@@ -273,6 +273,30 @@ def test_a_damaged_json_file_is_named(folder, name):
         assert f"its {name} {reason}" in fault(folder)
 
 
+def test_a_chat_template_in_the_file_of_an_older_processor_is_read_and_saved(folder, tmp_path):
+    file = folder / "chat_template.jinja"
+    template = file.read_text()
+    file.unlink()
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+    model, tokenizer = pretrained.load_pretrained(str(folder))
+    assert tokenizer.chat_template == template
+    pretrained.save_pretrained(model, tokenizer, tmp_path / "copy")
+    assert (tmp_path / "copy" / "chat_template.jinja").read_text() == template
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"chat_template": null}', "its chat_template.json has None as chat_template, not a text; copy it again"),
+        ('{"chat_template": ', "its chat_template.json is not JSON"),
+    ],
+)
+def test_a_file_of_an_older_processor_without_a_chat_template_is_named(folder, content, message):
+    (folder / "chat_template.jinja").unlink()
+    (folder / "chat_template.json").write_text(content)
+    assert message in fault(folder)
+
+
 def test_a_damaged_chat_template_is_named_with_its_model(folder):
     (folder / "chat_template.jinja").write_text("a\n{% for x in")
     assert f"model '{folder}': its chat template is damaged at line 2: " in fault(folder)

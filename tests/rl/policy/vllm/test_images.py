@@ -247,3 +247,15 @@ def test_a_run_on_pictures_goes_on_after_an_interruption(policy, tmp_path):
     assert len(lines) == 2
     for line in lines:
         assert line["episodes/errored"] == 0 and line["tokens/trained"] > 0 and line["logp_gap/max"] < 1e-4
+
+
+@no_family
+def test_adapters_on_all_linear_layers_are_trained_with_vllm_in_bfloat16(policy, tmp_path, caplog):
+    pytest.importorskip("peft")
+    model, out = tmp_path / "model", tmp_path / "run"
+    save_pretrained(*vision_model("qwen2_vl"), model)
+    how = {"updates": "1", "engine": "vllm", "dtype": "bfloat16", "engine-dtype": "bfloat16", "lora": "4"}
+    result = train(*words(model, **how), "--out", str(out))
+    assert result.code == 0, result.err
+    assert "vLLM serves none there; --engine hf trains them too" in caplog.text
+    assert metrics(out)[0]["tokens/trained"] > 0

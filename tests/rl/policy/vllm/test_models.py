@@ -17,7 +17,9 @@ FAMILIES = {
     "qwen2": {"tie_word_embeddings": True},
     "qwen3": {"tie_word_embeddings": True},
     "llama": {},
+    "gemma2": {"query_pre_attn_scalar": 32, "attn_logit_softcapping": None},  # vLLM has no output matrix of its own
     "gemma3_text": {"query_pre_attn_scalar": 32},
+    "smollm3": {"tie_word_embeddings": True},  # vLLM has no code of its own
 }
 
 
