@@ -39,13 +39,11 @@ def end_tokens(model: Any) -> tuple[int, ...]:
     return tuple(ids) if isinstance(ids, list | tuple) else () if ids is None else (int(ids),)
 
 
-def check_config(name: str, model: Any) -> None:
-    """Raise `ValueError` for a model without layers, or with end tokens that are no ids.
+def check_end_tokens(name: str, model: Any) -> None:
+    """Raise `ValueError` for a model with end tokens that are no ids.
 
     Ids beyond the vocabulary pass: a config's default may lie there (50256 of a small GPT-2), and is never sampled.
     """
-    if (layers := getattr(text_config(model), "num_hidden_layers", 1)) < 1:
-        raise ValueError(f"model {name!r}: config.json has num_hidden_layers {layers}; a model has one at least")
     ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     for id in ids if isinstance(ids, list | tuple) else () if ids is None else (ids,):
         if type(id) is not int or id < 0:

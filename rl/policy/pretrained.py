@@ -31,7 +31,7 @@ from rl.policy.hub.model_files import check_files, has_tokenizer, processor_temp
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.images.trial import refusal
-from rl.policy.model_config import check_config, text_config
+from rl.policy.model_config import check_end_tokens, text_config
 from rl.spec_paths import run_of_model
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def load_pretrained(
             f"model {name!r}: its tokenizer has token ids up to {last_id}, its embedding {rows} rows; the two are not "
             "of the same model, or the embedding must be resized"
         )
-    check_config(name, model)
+    check_end_tokens(name, model)
     return model.to(target).eval(), tokenizer
 
 

@@ -69,7 +69,7 @@ def test_a_control_token_beyond_the_embedding_is_no_reason_to_refuse_a_model(spe
 @pytest.mark.parametrize(
     ("file", "key", "value", "message"),
     [
-        ("config.json", "num_hidden_layers", 0, "has num_hidden_layers 0; a model has one at least"),
+        ("config.json", "num_hidden_layers", 0, "has num_hidden_layers 0; give it as a whole number from 1 on"),
         ("generation_config.json", "eos_token_id", "x", "has eos_token_id 'x'; a token's id is a number from 0 on"),
         ("generation_config.json", "eos_token_id", [1, -1], "has eos_token_id -1; a token's id is a number from 0 on"),
     ],
