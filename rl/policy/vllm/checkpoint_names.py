@@ -2,11 +2,12 @@
 
 While transformers loads a checkpoint it renames weights, and splits or joins some: a model in memory may have other
 names than the files that it came from, and `save_pretrained` goes the way back. So does `checkpoint_weights`, weight by
-weight. It leaves the experts of a layer joined, which vLLM takes too: thousands of parts would be slow to hand over.
+weight. It leaves the experts of a layer joined where vLLM takes them so: thousands of parts are slow to hand over.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -37,29 +38,32 @@ def checkpoint_weights(
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield `weights`, given by their names in `model`, as a checkpoint of it has them.
 
-    `names` are all names of weights without adapters. Weights that are only renamed are yielded as they come; the few
-    that are split or joined follow.
+    `names` are all names of weights without adapters. Weights are yielded as they come, whole or in parts; the few that
+    a checkpoint has joined follow.
     """
     conversions = _conversions(model)
     if not conversions:
         yield from weights
         return
-    converters = [one for one in conversions if isinstance(one, WeightConverter)]
     renamings = [one for one in conversions if not isinstance(one, WeightConverter)]
     new_names = _rename(_Loaded(model, renamings), names)
-    patterns = [one.reverse_transform() for one in converters]
+    converters = [one.reverse_transform() for one in conversions if isinstance(one, WeightConverter)]
+    loaded: Any = _Loaded(model, conversions)
     parts: dict[str, Tensor] = {}
     for name, value in weights:
-        if any(one.rename_source_key(name)[1] is not None for one in patterns):
-            parts[name] = value
-        else:
+        converter = next((one for one in converters if one.rename_source_key(name)[1] is not None), None)
+        if converter is None:
             yield new_names[name], value
+        elif len(converter.source_patterns) == 1:
+            yield from revert_weight_conversion(loaded, {name: value}).items()
+        else:
+            parts[name] = value
     if parts:
-        yield from revert_weight_conversion(_Loaded(model, conversions), parts).items()  # type: ignore[arg-type]
+        yield from revert_weight_conversion(loaded, parts).items()
 
 
 def _conversions(model: Any) -> list[WeightTransform]:
-    """What transformers does to the weights of a checkpoint of this model, but for joining experts.
+    """What transformers does to the weights of a checkpoint of this model, but for joining experts that may stay so.
 
     A prefix that only some checkpoints have counts if the model's own had it, or if it belongs to a part of the model,
     such as its vision tower: there vLLM has it too.
@@ -68,14 +72,20 @@ def _conversions(model: Any) -> list[WeightTransform]:
     return [
         one
         for one in get_model_conversion_mapping(model, add_legacy=False)
-        if not _joins_experts(one)
+        if not _may_stay_joined(one)
         and not (isinstance(one, PrefixChange) and one.scope_prefix is None and _patterns(one) not in used)
     ]
 
 
-def _joins_experts(conversion: WeightTransform) -> bool:
+def _may_stay_joined(conversion: WeightTransform) -> bool:
+    """Whether a conversion joins the experts of a layer, and vLLM reads the result under its name in the model.
+
+    It does if an expert's own matrices are called `gate_proj`, `up_proj` and `down_proj` (Qwen, OLMoE, DeepSeek), but
+    ignores them if they are `w1`, `w2` and `w3` (Mixtral, Phi-3.5-MoE, MiniMax).
+    """
     operations = conversion.operations if isinstance(conversion, WeightConverter) else ()
-    return any(isinstance(operation, MergeModulelist) for operation in operations)
+    joins = any(isinstance(operation, MergeModulelist) for operation in operations)
+    return joins and all(re.search("(gate|up|down)_proj", pattern) for pattern in conversion.source_patterns)
 
 
 def _patterns(conversion: WeightTransform) -> tuple[list[str], list[str], str | None]:

@@ -51,15 +51,30 @@ def test_a_vision_language_model_has_the_names_of_its_familys_files(tmp_path):
     assert set(renamed(AutoModelForImageTextToText.from_pretrained(tmp_path))) == names
 
 
-@pytest.mark.parametrize(("kind", "block"), [("qwen3_moe", "mlp"), ("mixtral", "block_sparse_moe")])
-def test_the_experts_of_a_layer_stay_one_tensor_under_the_name_of_their_layer(kind, block):
+def with_experts(kind):
     config = AutoConfig.for_model(kind, **TEXT, num_key_value_heads=2, head_dim=8, **EXPERTS)
-    net = AutoModelForCausalLM.from_config(config)
+    return AutoModelForCausalLM.from_config(config)
+
+
+def test_the_experts_of_a_layer_stay_one_tensor_where_vllm_reads_it():
+    net = with_experts("qwen3_moe")
     weights = renamed(net)
-    assert {f"model.layers.0.{block}.experts.gate_up_proj", f"model.layers.0.{block}.gate.weight"} < set(weights)
-    own = net.state_dict()["model.layers.0.mlp.experts.gate_up_proj"]
-    assert weights[f"model.layers.0.{block}.experts.gate_up_proj"].data_ptr() == own.data_ptr()
-    assert len(weights) == len(net.state_dict())
+    assert list(weights) == list(net.state_dict())
+    assert all(weights[name].data_ptr() == value.data_ptr() for name, value in net.state_dict().items())
+
+
+def test_experts_that_vllm_knows_by_number_are_parted_one_layer_after_another():
+    net = with_experts("mixtral")
+    own, weights = net.state_dict(), renamed(net)
+    joined, layer = own["model.layers.0.mlp.experts.gate_up_proj"], "model.layers.0.block_sparse_moe"
+    assert torch.equal(weights[f"{layer}.gate.weight"], own["model.layers.0.mlp.gate.weight"])
+    for number in range(3):
+        gate, up = joined[number].chunk(2)
+        first, third, second = (weights[f"{layer}.experts.{number}.w{n}.weight"] for n in (1, 3, 2))
+        assert torch.equal(first, gate) and torch.equal(third, up)
+        assert torch.equal(second, own["model.layers.0.mlp.experts.down_proj"][number])
+    assert sum(value.numel() for value in weights.values()) == sum(value.numel() for value in own.values())
+    assert not list(weights)[-1].endswith(("w1.weight", "w2.weight", "w3.weight"))  # they came with their layer
 
 
 def test_weights_that_files_hold_as_one_are_joined():

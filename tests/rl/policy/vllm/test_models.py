@@ -8,7 +8,7 @@ import torch
 
 from rl.policy.engine import EngineDead
 from rl.policy.hf import HFPolicy
-from tests.support.models import perturb_weights, teacher_forced_logprobs
+from tests.support.models import next_logits, perturb_weights, teacher_forced_logprobs
 from tests.support.sampling import PROMPT, assert_same_replies, make_prompt, params, sample_all
 from tests.support.vllm import assert_replies_match, needs_vllm, open_vllm, vllm_model
 
@@ -42,6 +42,19 @@ def test_a_familys_tokens_are_those_of_the_hf_engine_before_and_after_new_weight
     assert_replies_match(second, sample_all(HFPolicy(net), *requests))
     for (prompt, _), reply in zip(requests, second, strict=True):
         np.testing.assert_allclose(reply.model_logprobs, teacher_forced_logprobs(net, prompt, reply.ids), atol=1e-4)
+
+
+def test_a_family_that_vllm_computes_by_transformers_code_is_built_and_called_by_it_alone():
+    net = vllm_model("smollm3")
+    before = next_logits(net, PROMPT)
+    calls = []
+    net.model.register_forward_hook(lambda *_: calls.append(1))  # vLLM's own way to call the class passes hooks by
+    with open_vllm(net, slots=2):
+        calls.clear()
+        assert torch.equal(next_logits(net, PROMPT), before) and calls
+        assert torch.equal(next_logits(vllm_model("smollm3"), PROMPT), before)
+    with open_vllm(vllm_model("smollm3", 1), slots=2) as policy:  # the class is vLLM's too, as before
+        assert policy.logprob_gap < 1e-4
 
 
 def test_replies_beyond_the_window_of_attention_are_those_of_the_models_forward():
