@@ -286,6 +286,8 @@ def _load_model(
         raise ValueError(
             f"model {source!r}: weight {key!r} is {tuple(file_shape)}, config.json says {tuple(config_shape)}"
         )
+    if getattr(text_config(model), "attn_logit_softcapping", None):
+        model.set_attn_implementation("eager")  # torch's own attention, the default, leaves the cap out (Gemma 2)
     return model
 
 

@@ -45,19 +45,31 @@ class Probe:
 def push_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module) -> None:
     """Load the weights of `model` that the engine lacks: all, or only the adapters if it has their base weights.
 
-    Raises `StaleWeights` if the engine serves fewer adapters than the model has.
+    Raises `StaleWeights` if the engine serves fewer adapters than the model has, `ValueError` if vLLM does not know a
+    weight's name.
     """
     if not engine.config.lora_rank:
-        engine.load_weights(named_weights(model))
+        _load(engine, named_weights(model))
         return
     num_adapters = len(lora.adapter_layers(model))  # 0 in a cold start, which trains the base weights
     if not (num_adapters and engine.has_base_weights):
         engine.has_base_weights = False
         weights = lora.base_weights(model)
-        engine.load_weights(checkpoint_weights(model, weights, weights.items()))
+        _load(engine, checkpoint_weights(model, weights, weights.items()))
         engine.has_base_weights = num_adapters > 0
     if num_adapters and (num_loaded := engine.load_adapters(partial(lora.save, model, base=""))) != num_adapters:
         raise StaleWeights(f"vLLM serves {num_loaded} of {num_adapters} adapters: use --engine hf for this model")
+
+
+def _load(engine: VLLMEngine | VLLMEngineClient, weights: Iterator[tuple[str, Tensor]]) -> None:
+    """Load all weights. Shortens vLLM's error about an unknown name, which lists all that it knows."""
+    try:
+        engine.load_weights(weights)
+    except ValueError as error:
+        fact, listing, _ = str(error).partition(". The available parameters")
+        if not listing:
+            raise
+        raise ValueError(f"{fact} of vLLM, where this family's weights have other names: use --engine hf") from error
 
 
 def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

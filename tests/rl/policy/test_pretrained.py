@@ -14,8 +14,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from agents.render import Renderer
 from rl.policy import pretrained, tiny
+from rl.policy.hf import HFPolicy
 from rl.policy.hub import lookup
 from rl.policy.model_config import end_tokens
+from tests.support.models import model, next_logits, teacher_forced_logprobs
+from tests.support.sampling import params, sample_all
 
 SMALL = {"hidden": 32, "layers": 1, "heads": 1, "intermediate": 32}
 TEXTS = (
@@ -295,6 +298,20 @@ def test_a_file_of_an_older_processor_without_a_chat_template_is_named(folder, c
     (folder / "chat_template.jinja").unlink()
     (folder / "chat_template.json").write_text(content)
     assert message in fault(folder)
+
+
+def test_attention_whose_scores_are_capped_is_capped(folder):
+    """Gemma 2's: torch's `scaled_dot_product_attention`, which transformers takes by default, knows no cap."""
+    changes = {"attn_logit_softcapping": 0.5, "vocab_size": 300, "head_dim": 8, "query_pre_attn_scalar": 8}
+    net = model("gemma2", **changes)
+    net.save_pretrained(folder)
+    net.set_attn_implementation("eager")
+    ids = [3, 1, 4, 1, 5, 9, 2, 6]
+    loaded, _ = pretrained.load_pretrained(str(folder))
+    torch.testing.assert_close(next_logits(loaded, ids), next_logits(net, ids))
+    (reply,) = sample_all(HFPolicy(loaded), (ids, params(1, 6, stop=())))
+    expected = teacher_forced_logprobs(net, ids, reply.ids)
+    assert max(abs(a - b) for a, b in zip(reply.model_logprobs, expected, strict=True)) < 1e-4
 
 
 def test_a_damaged_chat_template_is_named_with_its_model(folder):

@@ -1,6 +1,7 @@
 """Weights are handed over by the names of checkpoints: what is merged, renamed and split on the way."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 from rl.policy import lora
 from rl.policy.pretrained import load_pretrained, save_pretrained
 from rl.policy.vllm.checkpoint_names import checkpoint_weights
-from rl.policy.vllm.weight_sync import named_weights
+from rl.policy.vllm.weight_sync import named_weights, push_weights
 from tests.support.models import model, perturb_weights, teacher_forced_logprobs
 from tests.support.sampling import params, sample_all
 from tests.support.vllm import open_vllm
@@ -101,6 +102,17 @@ def test_adapters_are_merged_into_the_weights_that_are_renamed():
     assert {name.rpartition(".self_attn.")[2] for name in changed} == {"q_proj.weight"} and len(changed) == 2
     base = checkpoint_weights(net, lora.base_weights(net), lora.base_weights(net).items())
     assert {name: value.data_ptr() for name, value in base} == {name: v.data_ptr() for name, v in before.items()}
+
+
+def test_a_name_that_vllm_does_not_know_is_told_in_one_short_line():
+    def refuse(weights):
+        raise ValueError(
+            f"There is no module or parameter named 'a.b' in C. The available parameters are: {{{'x' * 9999}}}"
+        )
+
+    engine = SimpleNamespace(config=SimpleNamespace(lora_rank=0), load_weights=refuse)
+    with pytest.raises(ValueError, match=r"^There is no module or parameter named 'a.b' in C of vLLM, .*--engine hf$"):
+        push_weights(engine, model("llama"))
 
 
 @pytest.fixture
