@@ -70,6 +70,34 @@ async def play_dialogue(policy, name, member=0, *, turns=4, pause=lambda: 0, pat
     return replies
 
 
+async def play_at_random(policy, rng, names, *, turns=4):
+    """Return the replies of groups of `play_dialogue`, by name and member: random arrivals, pauses and new weights.
+
+    Some requests are cancelled and resumed; some dialogues are cancelled, which have an error in place of replies.
+    """
+
+    async def leave(task):
+        for _ in range(rng.integers(1, 60)):
+            await asyncio.sleep(0)
+        task.cancel()
+
+    playing, leaving = {}, []
+    for name, member in [(name, member) for name in names for member in range(rng.integers(1, 4))]:
+        for _ in range(rng.integers(0, 12) * (member == 0)):
+            await asyncio.sleep(0)
+        times = {"pause": int(rng.integers(1, 25)), "patience": int(rng.integers(2, 40))}
+        options = {key: lambda most=most: int(rng.integers(0, most)) for key, most in times.items()}
+        if rng.random() < 0.7:
+            del options["patience"]
+        playing[name, member] = asyncio.create_task(play_dialogue(policy, name, member, turns=turns, **options))
+        if rng.random() < 0.1:
+            leaving.append(asyncio.create_task(leave(playing[name, member])))
+        if rng.random() < 0.1:
+            policy.sync_weights()
+    await asyncio.gather(*leaving)
+    return dict(zip(playing, await asyncio.gather(*playing.values(), return_exceptions=True), strict=True))
+
+
 @cache
 def play_dialogue_alone(name, member=0):
     """Return the replies of `play_dialogue` on an engine with no other requests."""

@@ -13,6 +13,7 @@ from tests.support.sampling import (
     llama,
     make_prompt,
     params,
+    play_at_random,
     play_dialogue,
     play_dialogue_alone,
     sample_all,
@@ -52,29 +53,7 @@ def test_no_schedule_changes_a_token(schedule, monkeypatch):
     policy = HFPolicy(llama(), slots=int(rng.choice([1, 2, 3, 5, 9, 64])))
     names = rng.permutation(12)[: rng.integers(2, 10)].tolist()
 
-    async def leave(task):
-        for _ in range(rng.integers(1, 60)):
-            await asyncio.sleep(0)
-        task.cancel()
-
-    async def play():
-        playing, leaving = {}, []
-        for name, member in [(name, member) for name in names for member in range(rng.integers(1, 4))]:
-            for _ in range(rng.integers(0, 12) * (member == 0)):
-                await asyncio.sleep(0)
-            times = {"pause": int(rng.integers(1, 25)), "patience": int(rng.integers(2, 40))}
-            options = {key: lambda most=most: int(rng.integers(0, most)) for key, most in times.items()}
-            if rng.random() < 0.7:
-                del options["patience"]
-            playing[name, member] = asyncio.create_task(play_dialogue(policy, name, member, **options))
-            if rng.random() < 0.1:
-                leaving.append(asyncio.create_task(leave(playing[name, member])))
-            if rng.random() < 0.1:
-                policy.sync_weights()
-        await asyncio.gather(*leaving)
-        return dict(zip(playing, await asyncio.gather(*playing.values(), return_exceptions=True), strict=True))
-
-    for who, result in asyncio.run(play()).items():
+    for who, result in asyncio.run(play_at_random(policy, rng, names)).items():
         if not isinstance(result, asyncio.CancelledError):
             assert_same_replies(result, play_dialogue_alone(*who))
 

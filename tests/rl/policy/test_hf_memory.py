@@ -14,7 +14,7 @@ from tests.support.sampling import (
     llama,
     make_prompt,
     params,
-    play_dialogue,
+    play_at_random,
     play_dialogue_alone,
     sample_all,
 )
@@ -75,23 +75,10 @@ def test_no_schedule_changes_a_token(schedule):
     watch(policy)
     names = rng.permutation(12)[: rng.integers(2, 10)].tolist()
 
-    async def play():
-        playing = {}
-        for name, member in [(name, member) for name in names for member in range(rng.integers(1, 4))]:
-            for _ in range(rng.integers(0, 12) * (member == 0)):
-                await asyncio.sleep(0)
-            times = {"pause": int(rng.integers(1, 25)), "patience": int(rng.integers(2, 40))}
-            options = {key: lambda most=most: int(rng.integers(0, most)) for key, most in times.items()}
-            if rng.random() < 0.7:
-                del options["patience"]
-            playing[name, member] = asyncio.create_task(play_dialogue(policy, name, member, turns=8, **options))
-            if rng.random() < 0.1:
-                policy.sync_weights()
-        return dict(zip(playing, await asyncio.gather(*playing.values()), strict=True))
-
-    for who, replies in asyncio.run(play()).items():
-        alone = play_dialogue_alone(*who)
-        assert_same_replies(replies[: len(alone)], alone)
+    for who, replies in asyncio.run(play_at_random(policy, rng, names, turns=8)).items():
+        if not isinstance(replies, asyncio.CancelledError):
+            alone = play_dialogue_alone(*who)
+            assert_same_replies(replies[: len(alone)], alone)
 
 
 def test_an_engine_that_is_interrupted_goes_on_to_the_bit():
