@@ -18,7 +18,7 @@ SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other names of pl
 MODEL_CONFIGS = ("config.json", "adapter_config.json")  # of a model, and of adapters
 MODEL_FILES = ("config.toml", "config.json", "adapter_config.json", "model/config.json")  # of a run or a model
 
-_typed: dict[str, str] = {}  # by the absolute path: how it was written
+_typed_by_path: dict[str, str] = {}  # by the absolute path: how it was written
 
 
 def absolute_spec(spec: str) -> str:
@@ -33,23 +33,23 @@ def absolute_path(path: str) -> str:
     """
     absolute = os.path.abspath(os.path.expanduser(path)) if path else path
     if absolute != path:
-        _typed[absolute] = path.rstrip(os.sep)
+        _typed_by_path[absolute] = path.rstrip(os.sep)
     return absolute
 
 
 def as_typed(text: object) -> str:
     """Return a message, or a path, with each path that `absolute_path` has returned in it as it was written."""
     message = str(text)
-    for path in sorted(_typed, key=len, reverse=True):
+    for path in sorted(_typed_by_path, key=len, reverse=True):
         if path in message:
-            written = _typed[path].replace("\\", r"\\")
-            message = re.sub(rf"(?<![\w./]){re.escape(path)}(?![\w-]|\.\w)", written, message)
+            typed_text = _typed_by_path[path].replace("\\", r"\\")
+            message = re.sub(rf"(?<![\w./]){re.escape(path)}(?![\w-]|\.\w)", typed_text, message)
     return message
 
 
 def forget_typed() -> None:
     """Forget how paths were written: another command line is about to be read."""
-    _typed.clear()
+    _typed_by_path.clear()
 
 
 def output_file(text: str) -> Path:
