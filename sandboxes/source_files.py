@@ -165,7 +165,7 @@ def _importable_neighbours(file: Path) -> Iterator[None]:
         return
     names = {name for name, home in _neighbours.items() if home != folder and _has_module(file.parent, name)}
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in names}
-    known = set(sys.modules)
+    names_before = set(sys.modules)
     sys.path.append(folder)
     try:
         yield
@@ -173,7 +173,7 @@ def _importable_neighbours(file: Path) -> Iterator[None]:
         with suppress(ValueError):  # the file may have changed the path itself
             sys.path.remove(folder)
         clashes = sorted(names & sys.modules.keys())
-        for name in sys.modules.keys() - known - names:
+        for name in sys.modules.keys() - names_before - names:
             if _has_module(file.parent, name) and _is_in(folder, sys.modules[name]):
                 _neighbours.setdefault(name, folder)
         sys.modules.update(hidden)

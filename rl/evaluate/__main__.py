@@ -48,7 +48,7 @@ OPPONENT_HELP = (
     "minimax:depth=2; --policy plays each seat in turn; repeatable, for a table of all pairs (default: itself); "
     "SEAT=SPEC names the player of one seat, for a team of different policies"
 )
-TAG = "</think>"
+END_OF_THINKING = "</think>"
 MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
 
 
@@ -265,9 +265,11 @@ def _log_cut_replies(groups: Sequence[Group]) -> None:
     if not cut:
         return
     # A template that opens the thinking in the prompt leaves replies that only close it.
-    closes = any(TAG in text and "<think>" not in text for text in texts)
-    thinking = sum(TAG not in text for text in cut) if closes else 0
-    note = f", {thinking} of them without the {TAG} of others: thinking, graded as answers" if thinking else ""
+    closes = any(END_OF_THINKING in text and "<think>" not in text for text in texts)
+    thinking = sum(END_OF_THINKING not in text for text in cut) if closes else 0
+    note = (
+        f", {thinking} of them without the {END_OF_THINKING} of others: thinking, graded as answers" if thinking else ""
+    )
     log_line(f"{len(cut)} of {len(turns)} replies were cut short{note}; see --turn-tokens and --max-tokens")
 
 

@@ -72,22 +72,22 @@ class KVCache:
         layers, two, old_rows, heads, old_length, dim = self.kv.shape
         if self._memory is None:
             self._memory = self.kv.new_zeros(layers, two, self.tokens * heads * dim)
-        common = min(rows, old_rows)
+        num_rows = min(rows, old_rows)
         ids, num_tokens, num_cached = (
             np.zeros((rows, length), np.int64),
             np.zeros(rows, np.int64),
             np.zeros(rows, np.int64),
         )
         width = min(length, old_length)
-        ids[:common, :width] = self.ids[:common, :width]
-        num_tokens[:common] = np.minimum(self.num_tokens[:common], length)
-        num_cached[:common] = np.minimum(self.num_cached[:common], length)
+        ids[:num_rows, :width] = self.ids[:num_rows, :width]
+        num_tokens[:num_rows] = np.minimum(self.num_tokens[:num_rows], length)
+        num_cached[:num_rows] = np.minimum(self.num_cached[:num_rows], length)
         self.ids, self.num_tokens, self.num_cached = ids, num_tokens, num_cached
         old = self.kv
         self.kv = self._memory[:, :, : rows * heads * length * dim].unflatten(-1, (rows, heads, length, dim))
         width = int(num_cached.max(initial=0))
         for layer in range(layers if width else 0):
-            self.kv[layer, :, :common, :, :width] = old[layer, :, :common, :, :width].clone()
+            self.kv[layer, :, :num_rows, :, :width] = old[layer, :, :num_rows, :, :width].clone()
 
     def reserve(self, rows: int, length: int) -> None:
         """Allocate at least `rows` slots of `length` tokens, bounded by `slots` and `context`; contents are kept."""
