@@ -28,6 +28,7 @@ class Progress:
         open: Tickets whose groups are being played, by number.
         ended: Groups of tickets that have ended and are not used up, by ticket, each with whether to train on it; in
             the order in which they ended.
+        num_usable: How many of those gave something to train on. `refuse` takes one of them back.
         requeued: Tasks to play again, because their groups were too old to be trained on.
         refused: Groups refused since a group was last kept.
         episodes: Training episodes that ended properly.
@@ -43,6 +44,7 @@ class Progress:
     used: set[int] = field(default_factory=set)
     open: dict[int, Ticket] = field(default_factory=dict)
     ended: dict[int, list[tuple[Group, bool]]] = field(default_factory=dict)
+    num_usable: int = 0
     requeued: list[int] = field(default_factory=list)
     refused: list[Group] = field(default_factory=list)
     episodes: int = 0
@@ -52,11 +54,16 @@ class Progress:
     def use_up(self, numbers: Sequence[int]) -> None:
         """Note that an update uses up these tickets, which have ended."""
         for number in numbers:
-            del self.ended[number]
+            self.num_usable -= is_usable(self.ended.pop(number))
         self.used.update(numbers)
         while self.consumed in self.used:
             self.used.remove(self.consumed)
             self.consumed += 1
+
+    def refuse(self, number: int) -> None:
+        """Train on no group of a ticket that has ended and gave something to train on."""
+        self.ended[number] = [(group, False) for group, _ in self.ended[number]]
+        self.num_usable -= 1
 
     def finish_ticket(self, ticket: Ticket, of_ticket: list[tuple[Group, bool]]) -> None:
         """Take over what came of an open ticket, and report it to the history.
@@ -67,6 +74,7 @@ class Progress:
         """
         del self.open[ticket.number]
         self.ended[ticket.number] = of_ticket
+        self.num_usable += is_usable(of_ticket)
         self.history.close(ticket.index)
         by_group = [[t for t in group.trajectories if not (t.replayed or t.guided)] for group, _ in of_ticket]
         first: dict[int, str] = {}  # the seat or role that each member is counted by
@@ -105,6 +113,7 @@ class Progress:
                 setattr(self, name, copy(state[name]))
         # A checkpoint from before there were seats has one group for each ticket.
         self.ended.update({number: [cast(Any, one)] for number, one in self.ended.items() if isinstance(one, tuple)})
+        self.num_usable = sum(map(is_usable, self.ended.values()))
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
         runner.play_state.load_state_dict(state)

@@ -19,6 +19,7 @@ from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
 from rl.train.journal.journal import Journal
 from rl.train.progress import Progress, capacity, is_usable
+from rl.train.scheduling.age import AgeCheck, gives_up, is_too_old
 from rl.train.scheduling.claim import Claim, Counts
 from rl.train.scheduling.plan import Plan
 from rl.train.scheduling.refusals import check_refusals
@@ -54,6 +55,8 @@ class Scheduler:
         self._tasks: dict[asyncio.Task[None], int] = {}  # the number of the ticket that each plays
         self._ended_tasks: list[asyncio.Task[None]] = []  # of them, since the last wait
         self._wake: asyncio.Future[None] | None = None  # of who waits
+        self._missing: int | None = None  # a ticket that the next update needs
+        self._ages = AgeCheck()
 
     def start(self) -> None:
         """Play the tickets that were open when the run was interrupted."""
@@ -150,10 +153,12 @@ class Scheduler:
         """
         progress, chosen, num_usable = self.progress, list[int](), 0
         self._refuse_stale()
-        if len(progress.ended) < self.plan.groups:  # most of the time, which is not to cost a look at each of them
+        # Most of the time one of these two holds, which is not to cost a look at each ticket that waits.
+        if progress.num_usable < self.plan.groups or self._missing in progress.open:
             return None
         for number in self._in_order():
             if number not in progress.ended:
+                self._missing = number
                 return None
             chosen.append(number)
             num_usable += is_usable(progress.ended[number])
@@ -169,21 +174,20 @@ class Scheduler:
 
     def _refuse_stale(self) -> None:
         """Give up groups that wait and are older than the schedule allows."""
-        if not self._gives_up:
-            return
-        for number, of_ticket in self.progress.ended.items():
-            if is_usable(of_ticket) and self._is_stale(of_ticket[0][0].ticket, self.progress.update):
-                self.progress.ended[number] = [(group, False) for group, _ in of_ticket]
-                self.counts.stale += 1
-                self.journal.drop(of_ticket[0][0].ticket, "stale")
-                self._replay_task(of_ticket[0][0].ticket)
-        self.open_tickets()
+        for ticket in self._ages.find(self.progress, self.plan.schedule):
+            self.progress.refuse(ticket.number)
+            self.counts.stale += 1
+            self.journal.drop(ticket, "stale")
+            self._replay_task(ticket)
+        if gives_up(self.plan.schedule):
+            self.open_tickets()
 
     async def cancel_stale(self, version: int) -> None:
         """End groups in flight that would be too old for the update that begins with the weights `version`."""
-        if not self._gives_up:
+        schedule = self.plan.schedule
+        if not gives_up(schedule):
             return
-        late = {number for number, ticket in self.progress.open.items() if self._is_stale(ticket, version)}
+        late = {number for number, ticket in self.progress.open.items() if is_too_old(ticket, version, schedule)}
         tasks = [task for task, number in self._tasks.items() if number in late and not task.done()]
         for task in tasks:
             task.cancel()
@@ -201,15 +205,6 @@ class Scheduler:
         self.progress.finish_ticket(ticket, [])
         self.counts.cancelled += 1
         self._replay_task(ticket)
-
-    @property
-    def _gives_up(self) -> bool:
-        schedule = self.plan.schedule
-        return schedule.max_lag is not None and schedule.stale in ("requeue", "drop")
-
-    def _is_stale(self, ticket: Ticket, version: int) -> bool:
-        bound = self.plan.schedule.max_lag
-        return bound is not None and version - ticket.version > bound
 
     def _replay_task(self, ticket: Ticket) -> None:
         if self.plan.schedule.stale == "requeue":
@@ -251,8 +246,7 @@ class Scheduler:
     def open_tickets(self) -> None:
         """Open tickets until as many as the schedule allows are open or have ended and are still to be trained on."""
         progress, plan, history = self.progress, self.plan, self.progress.history
-        waiting = sum(map(is_usable, progress.ended.values()))
-        usable = progress.update * plan.groups + waiting + self.num_learning
+        usable = progress.update * plan.groups + progress.num_usable + self.num_learning
         count = capacity(plan.lag, plan.groups, progress.update, usable=usable, running=len(progress.open))
         count += plan.num_spare
         if count <= 0:
@@ -302,6 +296,7 @@ class Scheduler:
         of_ticket = [(group, bool(group.trajectories) and self.recipe.keep(group)) for group in groups]
         progress.finish_ticket(ticket, of_ticket)
         if is_usable(of_ticket):
+            self._ages.add(ticket.number)
             progress.refused.clear()
         else:
             progress.refused += groups
