@@ -38,10 +38,10 @@ class Counted(dict[int, Any]):
 
 
 def stage_of(groups: int, **settings: Any) -> Stage:
-    """A stage where groups end one by one, every seventh takes long, and some give nothing to train on."""
+    """A stage where groups end one by one, the last of each update takes long, and some give nothing to train on."""
     return Stage(
         rewards=lambda number: (1.0, 1.0) if number in REFUSED else (0.0, 1.0),
-        delay=lambda number: 75 * groups if number % 7 == 0 else 1 + number * 7919 % (3 * groups + 1),
+        delay=lambda number: 75 * groups if number % groups == groups - 1 else 1 + number % (2 * groups),
         changes={"keep": keep.varied},
         plan={"groups": groups, "schedule": Schedule(**with_mode(settings))},
     )
