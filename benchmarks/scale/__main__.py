@@ -55,8 +55,10 @@ def compare(base: Measured, folders: Sequence[Path], turn_s: float, seeds: int) 
         real = read_run(folder, speed_of=base)
         count, updates = int(real.settings["engines"]), sum(1 for _ in (folder / "metrics.jsonl").open())
         load = base.load(count, turn_s=turn_s)
-        runs = [Simulation(load, real.schedule, updates, seed).run() for seed in range(seeds)]
-        throughput = sum(one.throughput for one in runs) / seeds
+        simulations = [Simulation(load, real.schedule, updates, seed) for seed in range(seeds)]
+        runs = [one.run() for one in simulations]
+        later = [(updates - 1) * load.groups / (one.times[-1] - one.times[0]) for one in simulations]
+        throughput = sum(later) / seeds  # of all updates but the first, as it is measured
         found.append(
             {
                 **{"run": real.settings.get("mode") or folder.name, "engines": count, "updates": updates},
@@ -79,7 +81,7 @@ def predict(
             outcome: Outcome = Simulation(load, {"mode": mode}, updates).run()
             found.append({"engines": count, "mode": mode, "groups": load.groups, **outcome._asdict()})
             print(
-                f"{count:>5} engines, {mode}: {outcome.throughput:.3g} groups/s, mean lag {outcome.lag_mean:.2f}, "
+                f"{count:>5} engines, {mode}: {outcome.steady:.3g} groups/s, mean lag {outcome.lag_mean:.2f}, "
                 f"engines idle {outcome.engines_idle:.0%}, trainer idle {outcome.trainer_idle:.0%}",
                 flush=True,
             )

@@ -59,10 +59,13 @@ class Load:
 class Outcome(NamedTuple):
     """What a simulated run comes to. `throughput` is groups per unit of time, lags are of groups after the warm-up.
 
-    `slot_use` is the share of slots in use, `engines_idle` and `trainer_idle` are shares of the time.
+    `steady` is the throughput after the warm-up: a run that has just begun plays groups for updates to come, which
+    `throughput` does not count. `slot_use` is the share of slots in use, `engines_idle` and `trainer_idle` are shares
+    of the time.
     """
 
     throughput: float
+    steady: float
     slot_use: float
     engines_idle: float
     trainer_idle: float
@@ -100,8 +103,9 @@ class Simulation:
         schedule: Its schedule, by setting of `rl.schedule.Schedule`.
         updates: Number of updates.
         seed: That of the lengths.
-        warm_up: Share of the updates that the mean of lags leaves out.
+        warm_up: Share of the updates that the mean of lags and the steady throughput leave out.
         lags: The metrics of each update.
+        times: When each update ended.
         numbers: Of each update, the tickets whose groups it was trained on.
     """
 
@@ -111,6 +115,7 @@ class Simulation:
     seed: int = 0
     warm_up: float = 0.5
     lags: list[dict[str, float]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     numbers: list[list[int]] = field(default_factory=list)
 
     def run(self) -> Outcome:
@@ -138,10 +143,12 @@ class Simulation:
         await loop.run(self.updates)
         end = asyncio.get_running_loop().time()
         slot_use, working = self.engines.shares()
-        late = self.lags[int(len(self.lags) * self.warm_up) :]
+        first = int(len(self.lags) * self.warm_up)
+        late, began = self.lags[first:], self.times[first - 1] if first else 0.0
         given_up = sum(line.get("groups/stale", 0) + line.get("groups/cancelled", 0) for line in self.lags)
         return Outcome(
             self.updates * load.groups / end,
+            len(late) * load.groups / (end - began),
             slot_use,
             1 - working,
             1 - trainer.busy / end,
@@ -158,6 +165,7 @@ class Simulation:
 
     def _on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
         self.lags.append(metrics)
+        self.times.append(asyncio.get_running_loop().time())
         self.numbers.append([group.ticket.number for group in groups])
 
     def _sync_weights(self) -> None:

@@ -72,4 +72,6 @@ def simulate(name: str, deviation: float, *, seeds: int = SEEDS, updates: int = 
     load = Load(partial(draw, deviation=deviation), train=1500, sync=60, groups=16, size=8, speed=Speed(64))
     runs = [Simulation(load, dict(SCHEDULES[name]), updates, seed).run() for seed in range(seeds)]
     mean = Outcome(*np.mean(runs, axis=0).tolist())
-    return mean._replace(throughput=1000 * mean.throughput, lag_max=max(run.lag_max for run in runs))
+    return mean._replace(
+        throughput=1000 * mean.throughput, steady=1000 * mean.steady, lag_max=max(run.lag_max for run in runs)
+    )

@@ -114,6 +114,19 @@ def test_the_process_of_the_run_bounds_what_any_number_of_engines_can_do() -> No
     assert Simulation(load, {"mode": "sync"}, 4).run().throughput == pytest.approx(1 / 8, rel=0.05)  # 8 turns a group
 
 
+def test_a_run_that_has_just_begun_is_slower_than_one_that_goes_on() -> None:
+    """The first update of an asynchronous run waits for groups that later ones use."""
+
+    def draw(rng: np.random.Generator, size: int) -> list[list[tuple[int, float]]]:
+        return [[(4, float(rng.exponential(100)))] * 2 for _ in range(size)]
+
+    load = Load(draw, 0.0, 0.0, groups=50, size=4, speed=Speed(ALWAYS_ROOM), engines=50, turn=1.0)
+    outcomes = [Simulation(load, {"mode": "async"}, updates).run() for updates in (6, 24)]
+    assert [one.steady for one in outcomes] == pytest.approx([1 / 8, 1 / 8], rel=0.05)  # 8 turns a group
+    assert outcomes[0].throughput < 0.9 * outcomes[0].steady
+    assert outcomes[1].throughput > 0.95 * outcomes[1].steady
+
+
 def test_the_speed_of_an_engine_is_found_from_its_replies() -> None:
     """Backend of two lengths that begin together: first all of them are active, then the long ones."""
     step, row, overhead = 0.01, 0.002, 0.05
