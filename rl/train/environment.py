@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium
 
 import envs
+from agents.agent import Agent
 from agents.catalogue import parse
 from envs.exits import closing_env, containment
 from envs.types import Message
@@ -48,6 +49,21 @@ class EnvironmentFacts(NamedTuple):
     max_turns: int
     num_tasks: dict[str, int]
     tasks_digest: str
+
+    def open(self, agent: Agent, settings: Settings) -> Sequence[int]:
+        """Return the first prompt of an episode of `agent`, as token ids.
+
+        Raises `ValueError` if the run, with all its settings filled in, cannot sample replies to it.
+        """
+        context, longest = agent.open(self.messages, self.info.get("tools", ())), settings.max_tokens or 0
+        if (prompt := len(context.ids)) >= longest:
+            hint = f"{256 * (prompt // 128 + 1)} have room for replies"
+            raise ValueError(f"--max-tokens {longest}: a prompt of {settings.env} has {prompt} tokens; {hint}")
+        if context.images:
+            for url in settings.engine_url:
+                why = f"a server is given text alone, and {settings.env} shows images; use --engine vllm:process"
+                raise ValueError(f"--engine-url {url}: {why}")
+        return context.ids
 
 
 def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:

@@ -91,10 +91,7 @@ class Session:
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
         self.judge = open_judge(settings, recipe)
-        opening = self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids
-        if (prompt := len(opening)) >= self.max_tokens:
-            hint = f"{256 * (prompt // 128 + 1)} have room for replies"
-            raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} has {prompt} tokens; {hint}")
+        opening = self.env.open(self._make_agent(), settings)
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         counts: dict[str, Any] = {"turns": self.env.max_turns, **self.opponents.copies(slots, self.updates)}
         counts["other_models"] += self.judge.bytes

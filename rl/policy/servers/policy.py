@@ -52,8 +52,8 @@ class ServerPolicy(Engine):
             dtype: Precision that the servers compute in; empty for bfloat16 on a GPU and float32 on a CPU.
 
         Raises:
-            ValueError: A server is not there, cannot be used or does not take over the weights, or the model reads
-                images or would lose small adapters.
+            ValueError: A server is not there, cannot be used or does not take over the weights, or the model would
+                lose small adapters.
         """
         dtype = dtype or default_dtype("vllm", next(model.parameters()).device.type, "")
         _check_model(model, urls[0], dtype)
@@ -67,7 +67,9 @@ class ServerPolicy(Engine):
         self._folder = WeightFolder(model, getattr(torch, dtype), self.context, secrets.token_hex(4))
         self._thread = LoopThread("servers")
         try:
-            expected = Expected(text_config(model).to_dict(), dtype, self.context)
+            reader = image_inputs(model)
+            images = (reader.token, reader.stand_in) if reader else None
+            expected = Expected(text_config(model).to_dict(), dtype, self.context, images)
             self._fleet = Fleet(urls, expected, self._folder, self._fail)
             self._thread.run(self._fleet.open(self._folder.write(0)))
         except (ServerLost, ServerUnfit) as error:
@@ -101,12 +103,19 @@ class ServerPolicy(Engine):
         resume_from: Completion | None = None,
         images: Sequence[PlacedImage] = (),
     ) -> Completion:
-        """Sample one reply; arguments, result and errors are as `Policy.sample` says."""
+        """Sample one reply; arguments, result and errors are as `Policy.sample` says.
+
+        Images are refused by an `EngineDead`, which ends the run.
+        """
         if not 0 < len(prompt) < self.context:
             raise ValueError(
                 f"a prompt of {len(prompt)} tokens; a context of {self.context} has room for 1 to {self.context - 1}"
             )
         self._main_loop = asyncio.get_running_loop()
+        if images:
+            self._fail("--engine-url: a server is given text alone, and this environment shows images")
+            assert self.failure is not None
+            raise self.failure
         return await asyncio.wrap_future(self._thread.submit(self._sample(prompt, params, session, resume_from)))
 
     def release(self, session: str) -> None:
@@ -215,8 +224,6 @@ class ServerPolicy(Engine):
 
 def _check_model(model: Any, url: str, dtype: str) -> None:
     """Raise `ValueError` for a model that servers cannot be given."""
-    if image_inputs(model) is not None:
-        raise ValueError(f"--engine-url {url}: a server is given text alone; use --engine vllm:process for images")
     is_rounded = "bfloat16" in (dtype, str(next(model.parameters()).dtype).removeprefix("torch."))
     if is_rounded and lora.adapter_layers(model):
         raise ValueError(

@@ -28,11 +28,20 @@ class ServerUnfit(Exception):
 
 
 class Expected(NamedTuple):
-    """What a server must be like: its model's Hugging Face config, the precision, and the most tokens of a sequence."""
+    """What a server must be like.
+
+    Attributes:
+        config: The Hugging Face config of its language model.
+        dtype: The precision that it computes in.
+        context: Most tokens of a sequence.
+        images: Of a model that reads images, which a server is not given, the token that stands for a part of one, and
+            the token that the model reads where a policy has sampled that one.
+    """
 
     config: Mapping[str, Any]
     dtype: str
     context: int
+    images: tuple[int, int] | None = None
 
 
 class Segment(NamedTuple):
@@ -168,7 +177,11 @@ class VLLMServer:
 
     async def _generate(self, request: EngineRequest, context: int) -> Segment:
         options = {**native_options(request), **limits(request, context)}
-        body = {"token_ids": [*request.prompt, *request.ids], "sampling_params": options}
+        ids = [*request.prompt, *request.ids]
+        if self._expected.images:
+            token, stand_in = self._expected.images
+            ids = [stand_in if id == token else id for id in ids]
+        body = {"token_ids": ids, "sampling_params": options}
         try:  # the caller has a deadline for the whole reply
             answer = await self.connection.post(GENERATE, body, timeout_s=1e9)
         except Refused as error:
@@ -224,6 +237,9 @@ class VLLMServer:
                     f"it cannot read {weights.path}; name a folder that it sees under the same path by the variable "
                     "TURNWISE_WEIGHT_FOLDER"
                 )
+        if self._expected.images:
+            feed = {"method": "turnwise_feed_stand_in", "args": list(self._expected.images)}
+            await self._change("/collective_rpc", feed)
 
     async def _check_weights(self, weights: Weights) -> None:
         """Compare the server's greedy replies to fixed prompts with those of the trainer's model."""

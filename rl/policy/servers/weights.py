@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from rl.cli import remedy
+from rl.policy.images.inputs import image_inputs
 from rl.policy.vllm.requests import SampledToken
 from rl.policy.vllm.weight_file import write_weights
 from rl.policy.vllm.weight_sync import PROBE_TOKENS, Probe, make_probes, named_weights, tolerance_of
@@ -86,7 +87,7 @@ class Reference:
 
 def make_references(model: nn.Module, context: int) -> list[Reference]:
     """Return what `model` answers to the fixed prompts that fit into sequences of `context` tokens."""
-    references = [Reference(probe) for probe in make_probes(model, context)]
+    references = [Reference(probe) for probe in make_probes(model, context) if min(probe.prompt) >= 0]  # of texts
     for _ in range(PROBE_TOKENS):
         for reference in references:
             logprobs = _next_logprobs(model, (*reference.probe.prompt, *reference.probe.ids))
@@ -101,6 +102,8 @@ def make_references(model: nn.Module, context: int) -> list[Reference]:
 @torch.no_grad()
 def _next_logprobs(model: Any, ids: tuple[int, ...]) -> torch.Tensor:
     tokens = torch.tensor([ids], device=next(model.parameters()).device)
+    if images := image_inputs(model):
+        tokens, _ = images.resolve(tokens)
     return model(input_ids=tokens, use_cache=False).logits[0, -1].float().log_softmax(-1).cpu()
 
 

@@ -88,8 +88,14 @@ class WorkerExtension:
         return {"config": plain, "reads": os.access(path, os.R_OK)}
 
     def turnwise_feed_stand_in(self, token: int, stand_in: int) -> None:
-        """Let the model read the token `stand_in` where `token`, which images fill, was sampled: it is no image."""
+        """Let the model read the token `stand_in` where `token`, which images fill, was sampled: it is no image.
+
+        A model that does so already is left as it is.
+        """
         model = self.model_runner.get_model()
+        if getattr(model, "turnwise_stand_in", None) == (token, stand_in):
+            return
+        model.turnwise_stand_in = token, stand_in
         embed = model.embed_input_ids
 
         def embed_input_ids(input_ids: Tensor, *args: Any, is_multimodal: Tensor | None = None, **more: Any) -> Tensor:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from transformers import AutoModelForCausalLM
 
+from rl.policy.images import tiny
+from rl.policy.pretrained import save_pretrained
 from rl.policy.servers import fleet
 from tests.rl.rollout.workers.test_runs import GAME
 from tests.support.fake_vllm import FakeVLLM
@@ -110,6 +112,14 @@ def test_a_wrong_flag_is_one_line(words: tuple[str, ...], line: str) -> None:
 def test_a_server_holds_the_weights_of_one_policy() -> None:
     words = flags(GAME, "--role", "each", "--engine-url", URL, engine="vllm")
     assert "a server holds the weights of one policy, not of several --role; leave it out" in training_error(*words)
+
+
+def test_an_environment_that_shows_images_is_refused_before_a_server_is_asked(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="needs Pillow: the extra vision")
+    save_pretrained(*tiny.create(0, hidden=64, layers=2, heads=2, vision=32, depth=1), tmp_path / "model")
+    words = ("--env", "games/Shapes-v0", "--env-arg", "style=short", "--model", str(tmp_path / "model"))
+    text = training_error(*words, "--engine", "vllm", "--engine-url", URL, "--max-tokens", "160")
+    assert f"--engine-url {URL}: a server is given text alone, and games/Shapes-v0 shows images; use --engine" in text
 
 
 def test_a_dry_run_asks_no_server() -> None:

@@ -4,17 +4,24 @@ import asyncio
 import json
 import os
 import signal
+from importlib.util import find_spec
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
+from agents.images import PlacedImage
+from rl.policy.engine import EngineDead
+from rl.policy.images.inputs import image_inputs
+from rl.policy.pretrained import load_pretrained, save_pretrained
 from rl.policy.servers.policy import ServerPolicy
 from rl.policy.vllm.requests import BACKEND, WORKER_EXTENSION
 from tests.support.models import perturb_weights, teacher_forced_logprobs
 from tests.support.runs import flags, metrics, rollouts, small_model, train, train_run
 from tests.support.sampling import params, sample_all
+from tests.support.vision import PICTURES, vision_model
 from tests.support.vllm import free_port, needs_server, running_server
 
 pytestmark = needs_server
@@ -27,12 +34,12 @@ TOLERANCE = 5e-4  # of `rl.policy.vllm.weight_sync`, in float32
 class Served:
     """A server that can be killed and started again on its port."""
 
-    def __init__(self, log):
-        self.port, self.log, self._context = free_port(), log, None
+    def __init__(self, log, model=None):
+        self.port, self.log, self._model, self._context = free_port(), log, model or small_model(), None
         self.url = f"http://127.0.0.1:{self.port}"
 
     def start(self):
-        self._context = running_server(small_model(), self.port, *WORDS, log=self.log, VLLM_SERVER_DEV_MODE="1")
+        self._context = running_server(self._model, self.port, *WORDS, log=self.log, VLLM_SERVER_DEV_MODE="1")
         self.process = self._context.__enter__()
 
     def stop(self):
@@ -57,6 +64,51 @@ def words(server):
 
 def net():
     return AutoModelForCausalLM.from_pretrained(small_model()).eval()
+
+
+def make_likely(model, token):
+    """Give a token a row of the output matrix that points where last hidden states do."""
+    with torch.no_grad():
+        hidden = model(input_ids=torch.tensor([PROMPTS[-1]]), output_hidden_states=True).hidden_states[-1][0].mean(0)
+        model.get_output_embeddings().weight[token] = 3 * hidden / hidden.norm() ** 2
+
+
+@torch.no_grad()
+def as_images_are_read(model, prompt, reply):
+    """Log-probabilities of a reply, with the stand-in where a token stands for an image that is not there."""
+    ids = torch.tensor([[*prompt, *reply]])
+    fed, _ = image_inputs(model).resolve(ids)
+    logprobs = model(input_ids=fed).logits[0].log_softmax(-1)
+    return [float(logprobs[len(prompt) - 1 + i, id]) for i, id in enumerate(reply)]
+
+
+@pytest.mark.skipif(find_spec("torchvision") is None, reason="vLLM reads images with torchvision")
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen3_vl"])
+def test_a_model_that_reads_images_is_served_for_texts(family, tmp_path):
+    """Also with a token that stands for an image where there is none: a policy may sample it."""
+    save_pretrained(*vision_model(family), tmp_path / "model")
+    model = load_pretrained(str(tmp_path / "model"))[0]
+    images = image_inputs(model)
+    served = Served(tmp_path / "log", tmp_path / "model")
+    served.start()
+    requests = [(prompt, params(n, 16, stop=())) for n, prompt in enumerate(PROMPTS)]
+    requests += [((*PROMPTS[1][:4], images.token, *PROMPTS[1][4:]), params(9, 8, stop=()))]
+    try:
+        policy = ServerPolicy(model, [served.url], context=512, dtype="float32")
+        perturb_weights(model, 1, 0.05)
+        make_likely(model, images.token)
+        policy.sync_weights()
+        replies = sample_all(policy, *requests)
+        assert any(images.token in reply.ids[:-1] for reply in replies)
+        for (prompt, _), reply in zip(requests, replies, strict=True):
+            assert set(reply.versions) == {1}
+            expected = as_images_are_read(model, prompt, reply.ids)
+            np.testing.assert_allclose(reply.logprobs, expected, atol=TOLERANCE)
+        with pytest.raises(EngineDead, match="a server is given text alone, and this environment shows images"):
+            asyncio.run(policy.sample(PROMPTS[0], params(), images=[PlacedImage(0, PICTURES[0])]))
+    finally:
+        policy.close()
+        served.stop()
 
 
 PROMPTS = [tuple(40 + (7 * n + i) % 60 for i in range(3 + 17 * n)) for n in range(5)]
