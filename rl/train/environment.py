@@ -59,10 +59,9 @@ class EnvironmentFacts(NamedTuple):
         if (prompt := len(context.ids)) >= longest:
             hint = f"{256 * (prompt // 128 + 1)} have room for replies"
             raise ValueError(f"--max-tokens {longest}: a prompt of {settings.env} has {prompt} tokens; {hint}")
-        if context.images:
-            for url in settings.engine_url:
-                why = f"a server is given text alone, and {settings.env} shows images; use --engine vllm:process"
-                raise ValueError(f"--engine-url {url}: {why}")
+        if context.images and settings.engine_url:
+            why = f"a server is given text alone, and {settings.env} shows images; use --engine vllm:process"
+            raise ValueError(f"--engine-url {settings.engine_url[0]}: {why}")
         return context.ids
 
 
