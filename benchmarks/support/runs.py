@@ -1,4 +1,4 @@
-"""Training runs as benchmarks make them: a process each on one thread, and intervals over their seeds."""
+"""Training runs as benchmarks make them: a process each, and intervals over their seeds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class Trained(NamedTuple):
     cpu_s: float
 
 
-def train(flags: Sequence[str], seed: int, folder: Path, cache: Path) -> Trained:
+def train(flags: Sequence[str], seed: int, folder: Path, cache: Path, *, threads: int = 1) -> Trained:
     """One `python -m rl.train` into `folder`, begun anew; what it prints goes beside it.
 
     Raise `RuntimeError` if it fails.
     """
     shutil.rmtree(folder, ignore_errors=True)  # half a run
-    command = [sys.executable, "-m", "rl.train", *flags, "--seed", str(seed), "--threads", "1", "--out", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(cache)}
+    command = [sys.executable, "-m", "rl.train", *flags, "--seed", str(seed), "--threads", str(threads)]
+    command += ["--out", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TURNWISE_CACHE": str(cache)}
     began, log = time.monotonic(), folder.parent / f"{folder.name}.log"
     with open(log, "w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
