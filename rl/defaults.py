@@ -10,6 +10,9 @@ UPDATE_EPISODES = 256
 TINY_CONTEXT = 2048  # of the bundled model (`rl.policy.tiny.MAX_LENGTH`, whose module imports torch)
 STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
 CRITIC_LR = 1e-4  # of a value head that starts at 0 on a model whose own rate is 1e-6
+# Learning rates of models that have been trained before: what is usual from so many parameters on, ten times as much of
+# adapters. Smaller models take larger steps, up to those of the bundled one, which has a million parameters.
+LR, LR_PARAMETERS, LR_POWER, MOST_LR = 1e-6, 5e8, 0.8, 1.5e-4
 STEPS = 4  # optimiser steps of an update of another model
 # Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
 # between two replies, and of the longest episode that is not asked for by a flag.
@@ -44,7 +47,7 @@ def of_bundled(sizes: Sizes, *, groups: int, max_tokens: int | None, is_full_sty
     max_tokens = max_tokens or _rounded(2 * sizes.episode if is_full_style else 0, TINY_CONTEXT)
     return {
         # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
-        "lr": float(f"{min(1.5e-4, 3.3e-4 / (1 + sizes.max_turns) ** 0.5):.2g}"),
+        "lr": float(f"{min(MOST_LR, 3.3e-4 / (1 + sizes.max_turns) ** 0.5):.2g}"),
         "minibatches": max(1, groups // STEP_GROUPS),
         "updates": min(600, max(1, TRAINED_TOKENS // (UPDATE_EPISODES * sizes.episode))),
         "cold_start": 4000,
@@ -55,17 +58,14 @@ def of_bundled(sizes: Sizes, *, groups: int, max_tokens: int | None, is_full_sty
     }
 
 
-def of_others(
-    sizes: Sizes, *, groups: int, max_tokens: int | None, turn_tokens: int | None, lora: int
-) -> dict[str, Any]:
-    """Return the defaults of a model that has been trained before, by the names of settings.
+def of_others(sizes: Sizes, *, groups: int, max_tokens: int | None, turn_tokens: int | None) -> dict[str, Any]:
+    """Return the defaults of a model that has been trained before, by the names of settings; all but `lr_of_others`.
 
-    `groups`, `max_tokens` and `turn_tokens` (None for their defaults) and `lora` are settings that they depend on.
+    `groups`, `max_tokens` and `turn_tokens` (None for their defaults) are settings that they depend on.
     """
     turn = (turn_tokens or REPLY_TOKENS) + OBSERVATION_TOKENS
     max_tokens = max_tokens or _rounded(sizes.opening + sizes.max_turns * turn, EPISODE_TOKENS)
     return {
-        "lr": 1e-5 if lora else 1e-6,
         "critic_lr": CRITIC_LR,
         "minibatches": min(STEPS, groups),
         "updates": 200,
@@ -74,6 +74,12 @@ def of_others(
         "max_tokens": max_tokens,
         "turn_tokens": min(REPLY_TOKENS, max_tokens - 1),
     }
+
+
+def lr_of_others(num_parameters: int, *, lora: int) -> float:
+    """Return the default learning rate of a model that has been trained before, or of its adapters of rank `lora`."""
+    smaller = max(1.0, LR_PARAMETERS / num_parameters) ** LR_POWER
+    return float(f"{min(MOST_LR, (10 if lora else 1) * LR * smaller):.2g}")
 
 
 def of_evaluation(most_turns: int | None, *, turn_tokens: int | None, is_tiny: bool) -> tuple[int, int]:

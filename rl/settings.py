@@ -107,7 +107,8 @@ class Settings(Schedule, Ending):
     size: int = _flag(8, "episodes per group", whole_number(1))
     lr: float | None = _flag(
         None,
-        "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
+        "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5, and more "
+        f"for models below {defaults.LR_PARAMETERS / 1e9:g} billion parameters)",
         real_number(above=0),
     )
     critic_lr: float | None = _flag(
@@ -256,6 +257,8 @@ class Settings(Schedule, Ending):
     ) -> Settings:
         """Return a copy in which every unset (None) field has its default for this model and environment.
 
+        All but `lr` of a model other than the bundled one: it depends on the size (`rl.defaults.lr_of_others`).
+
         Args:
             max_turns: The environment's limit of turns per episode.
             longest_reply: Length of the oracle's longest reply, in tokens of the bundled model.
@@ -271,7 +274,7 @@ class Settings(Schedule, Ending):
             is_full_style = self.style == "full" or "style=full" in self.env_arg
             values = defaults.of_bundled(sizes, **settings, is_full_style=is_full_style)
         else:
-            values = defaults.of_others(sizes, **settings, turn_tokens=self.turn_tokens, lora=self.lora)
+            values = defaults.of_others(sizes, **settings, turn_tokens=self.turn_tokens)
         if (self.turn_tokens or 0) >= values["max_tokens"]:
             raise ValueError(f"--turn-tokens {self.turn_tokens}: must be below --max-tokens {values['max_tokens']}")
         return self.with_derived(**values, **({"lora_alpha": 2 * self.lora} if self.lora else {}))

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from rl import defaults
 from rl.cli import one_line
 from rl.policy import lora
 from rl.policy.images.inputs import image_inputs
@@ -43,6 +44,12 @@ def within_context(settings: Settings, model: Any) -> Settings:
             limit,
         )
     return bounded
+
+
+def with_rate(settings: Settings, model: Any) -> Settings:
+    """Return `settings` with the default learning rate of a model of this size, if none is asked for."""
+    number = sum(weight.numel() for weight in model.parameters())
+    return settings.with_derived(lr=defaults.lr_of_others(number, lora=settings.lora))
 
 
 class TrainedModel:

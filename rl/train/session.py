@@ -43,7 +43,7 @@ from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped, frozen_heap
 from rl.train.memory.report import MemoryReport, free_bytes
 from rl.train.memory.workload import workload
-from rl.train.model import TrainedModel, within_context
+from rl.train.model import TrainedModel, with_rate, within_context
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.scheduling.masking import mask_stale
@@ -82,7 +82,7 @@ class Session:
         settings = precision.with_precisions(settings, device)
         self.trained_model = TrainedModel(settings, resume_from, role=self.roles[0].name)
         self.model = self.trained_model.model
-        settings = within_context(settings, self.model)
+        settings = with_rate(within_context(settings, self.model), self.model)
         settings = replace(settings, template_arg=with_date(settings.template_arg, self.trained_model.tokenizer))
         settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
         if settings.overlap and device.type == "cpu":

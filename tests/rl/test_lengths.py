@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.defaults import TINY_CONTEXT
+from rl.defaults import TINY_CONTEXT, lr_of_others
 from rl.policy import tiny
 from rl.settings import Settings
 from tests.support.runs import SMALL, small_model, train, training_error
@@ -42,6 +42,21 @@ def test_the_models_context_bounds_what_is_derived_and_nothing_else():
     assert (derived.within(1000).turn_tokens, derived.within(1000).max_tokens) == (999, 1000)
     wanted = Settings(model="m", max_tokens=4000).with_defaults(5)
     assert wanted.within(1000) is wanted  # which the engine refuses
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rate", "of_adapters"),
+    [
+        (7_000_000_000, 1e-6, 1e-5),
+        (500_000_000, 1e-6, 1e-5),
+        (135_000_000, 2.9e-6, 2.9e-5),
+        (30_000_000, 9.5e-6, 9.5e-5),
+        (800_000, 1.5e-4, 1.5e-4),
+    ],
+)
+def test_a_small_model_takes_larger_steps_up_to_those_of_the_bundled_one(parameters, rate, of_adapters):
+    assert lr_of_others(parameters, lora=0) == rate
+    assert lr_of_others(parameters, lora=8) == of_adapters
 
 
 def test_a_run_prints_and_records_its_lengths():

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rl.config_file import code_sources, merge, read, to_toml
+from rl.defaults import MOST_LR
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
 from rl.settings import DERIVED_FROM, Settings, add_flags
@@ -71,7 +72,7 @@ def test_another_model_gets_the_defaults_of_its_own(first: str) -> None:
         **{name: alone[name] for name in alone if name not in SLOTS},
         "seed": 3,
     }
-    assert (settings["lr"], settings["turn_tokens"], settings["cold_start"]) == (1e-6, 1024, 0)
+    assert (settings["lr"], settings["turn_tokens"], settings["cold_start"]) == (MOST_LR, 1024, 0)
     assert settings["penalty"] == ["kl_k2:coef=0.01"]
     names = (
         "lr, minibatches, updates, cold_start, cold_start_until, max_tokens, turn_tokens, dtype, engine_dtype, "
