@@ -18,8 +18,8 @@ import torch
 from rich.console import Console
 from transformers import LlamaForCausalLM
 
-from benchmarks.agreement import Disagreement, agreed, histories, misfit
 from benchmarks.support import record
+from benchmarks.support.agreement import Disagreement, agreed, histories, misfit
 from benchmarks.support.dialogues import Dialogue, Size, play, ragged, uniform, words
 from rl.cli import Parser, run, user_input, whole_number
 from rl.policy import tiny

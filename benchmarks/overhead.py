@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from benchmarks.agreement import Disagreement
+from benchmarks.support.agreement import Disagreement
 from benchmarks.support.record import Spread, alternate
 from rl.methods.parts import strategy
 from rl.policy.cached_forward import CachedForward, StepInput

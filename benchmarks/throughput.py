@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from benchmarks.agreement import Disagreement
 from benchmarks.overhead import Overhead
 from benchmarks.support import record
+from benchmarks.support.agreement import Disagreement
 from benchmarks.support.cases import Case, cases
 from benchmarks.support.dialogues import Size
 from rl.cli import Parser, UserError, run, user_input, whole_number

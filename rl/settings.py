@@ -107,8 +107,7 @@ class Settings(Schedule, Ending):
     size: int = _flag(8, "episodes per group", whole_number(1))
     lr: float | None = _flag(
         None,
-        "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5, and more "
-        f"for models below {defaults.LR_PARAMETERS / 1e9:g} billion parameters)",
+        "learning rate (default for tiny: at most 1.5e-4; else 1e-6, adapters 1e-5, more below 0.5 billion parameters)",
         real_number(above=0),
     )
     critic_lr: float | None = _flag(
@@ -255,9 +254,7 @@ class Settings(Schedule, Ending):
     def with_defaults(
         self, max_turns: int, longest_reply: int = 16, episode_tokens: int = 20, opening_tokens: int = 0
     ) -> Settings:
-        """Return a copy in which every unset (None) field has its default for this model and environment.
-
-        All but `lr` of a model other than the bundled one: it depends on the size (`rl.defaults.lr_of_others`).
+        """Return a copy in which unset (None) fields have their defaults, but those that need the model itself.
 
         Args:
             max_turns: The environment's limit of turns per episode.

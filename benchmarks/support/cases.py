@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from transformers import LlamaForCausalLM
 
-from benchmarks.agreement import agreed, apart, grouped, histories, misfit, rolled, unrolled
 from benchmarks.support import plain
+from benchmarks.support.agreement import agreed, apart, grouped, histories, misfit, rolled, unrolled
 from benchmarks.support.dialogues import (
     Dialogue,
     Size,
