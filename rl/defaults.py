@@ -11,8 +11,9 @@ TINY_CONTEXT = 2048  # of the bundled model (`rl.policy.tiny.MAX_LENGTH`, whose 
 STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
 CRITIC_LR = 1e-4  # of a value head that starts at 0 on a model whose own rate is 1e-6
 # Learning rates of models that have been trained before: what is usual from so many parameters on, ten times as much of
-# adapters. Smaller models take larger steps, up to those of the bundled one, which has a million parameters.
-LR, LR_PARAMETERS, LR_POWER, MOST_LR = 1e-6, 5e8, 0.8, 1.5e-4
+# adapters. Smaller models take larger steps, up to half of those of the bundled one, whose rate falls in a run.
+LR, LR_PARAMETERS, LR_POWER, MOST_LR = 1e-6, 5e8, 0.8, 7.5e-5
+BUNDLED_LR = 1.5e-4
 STEPS = 4  # optimiser steps of an update of another model
 # Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
 # between two replies, and of the longest episode that is not asked for by a flag.
@@ -47,7 +48,7 @@ def of_bundled(sizes: Sizes, *, groups: int, max_tokens: int | None, is_full_sty
     max_tokens = max_tokens or _rounded(2 * sizes.episode if is_full_style else 0, TINY_CONTEXT)
     return {
         # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
-        "lr": float(f"{min(MOST_LR, 3.3e-4 / (1 + sizes.max_turns) ** 0.5):.2g}"),
+        "lr": float(f"{min(BUNDLED_LR, 3.3e-4 / (1 + sizes.max_turns) ** 0.5):.2g}"),
         "minibatches": max(1, groups // STEP_GROUPS),
         "updates": min(600, max(1, TRAINED_TOKENS // (UPDATE_EPISODES * sizes.episode))),
         "cold_start": 4000,

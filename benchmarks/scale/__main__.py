@@ -30,6 +30,9 @@ from rl.spec_paths import output_file
 
 TURN_MS = 0.22  # of CPU time with workers: benchmarks/results/workers.json
 COUNTS = (1, 2, 4, 16, 64, 256, 1024, 4096)
+# Of a prediction. Where the run's own process is the limit, the groups of `--lag` + 1 updates end together, so that the
+# updates after the warm-up should be a multiple of that: with 9 updates, 6 are.
+WARM_UP = 1 / 3
 MODES_AT_SCALE = ("sync", "one-step-off", "partial", "async")
 
 
@@ -78,7 +81,7 @@ def predict(
         for mode in modes:
             times = 1.0 if fixed else count / base.settings["engines"]
             load = base.load(count, times=times, turn_s=turn_s)
-            outcome: Outcome = Simulation(load, {"mode": mode}, updates).run()
+            outcome: Outcome = Simulation(load, {"mode": mode}, updates, warm_up=WARM_UP).run()
             found.append({"engines": count, "mode": mode, "groups": load.groups, **outcome._asdict()})
             print(
                 f"{count:>5} engines, {mode}: {outcome.steady:.3g} groups/s, mean lag {outcome.lag_mean:.2f}, "
@@ -96,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--engines", type=whole_number(1, 4096), nargs="+", default=list(COUNTS), metavar="N")
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES_AT_SCALE))
     parser.add_argument("--fixed", action="store_true", help="do not play more groups with more engines")
-    parser.add_argument("--updates", type=whole_number(4), default=8, help="of each prediction (default: 8)")
+    parser.add_argument("--updates", type=whole_number(4), default=9, help="of each prediction (default: 9)")
     parser.add_argument("--seeds", type=whole_number(1), default=4, help="of the table and of comparisons (default: 4)")
     parser.add_argument(
         "--turn-ms", type=real_number(0), default=TURN_MS, help=f"of the run's process (default: {TURN_MS})"

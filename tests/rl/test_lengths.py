@@ -50,11 +50,11 @@ def test_the_models_context_bounds_what_is_derived_and_nothing_else():
         (7_000_000_000, 1e-6, 1e-5),
         (500_000_000, 1e-6, 1e-5),
         (135_000_000, 2.9e-6, 2.9e-5),
-        (30_000_000, 9.5e-6, 9.5e-5),
-        (800_000, 1.5e-4, 1.5e-4),
+        (30_000_000, 9.5e-6, 7.5e-5),
+        (800_000, 7.5e-5, 7.5e-5),
     ],
 )
-def test_a_small_model_takes_larger_steps_up_to_those_of_the_bundled_one(parameters, rate, of_adapters):
+def test_a_small_model_takes_larger_steps_up_to_a_limit(parameters, rate, of_adapters):
     assert lr_of_others(parameters, lora=0) == rate
     assert lr_of_others(parameters, lora=8) == of_adapters
 
