@@ -2,14 +2,20 @@
 
     python -m benchmarks.reach --env math/Arithmetic-v0 --success 0.9 --threads 2
     python -m benchmarks.reach --env 'games/Doors-v0 turns=4' --success 0.95 --seeds 3
+    python -m benchmarks.reach --start qwen2 --success 0.8 0.9 --every 10 --seeds 3    # as a model trained before
 
-A run is evaluated every `--every` updates on 200 tasks of the split `val` and ends when `--success` is reached there;
-what its model then is on 200 tasks of the split `test`, which nothing was chosen by, is told beside it. Seconds are
-those of the whole command: its imports, the cold start, updates, and all evaluations. Runs follow one another.
+A run is evaluated every `--every` updates on 200 tasks of the split `val` and ends when the largest `--success` is
+reached there; what its model then is on 200 tasks of the split `test`, which nothing was chosen by, is told beside it.
+Seconds are those of the whole command: imports, cold start, updates, and all evaluations. Runs follow one another.
+
+With `--start qwen2` all runs begin with one model in a folder, as users bring one: a Qwen2 of 0.8 million parameters
+with random weights that has imitated the oracle until 0.12 of its sampled replies succeed. It has the defaults of
+models that were trained before, but for `--turn-tokens` and `--max-tokens`, which a toy needs no more of.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +30,33 @@ from benchmarks.support.runs import train
 from rl.cli import Parser, real_number, run, whole_number
 from rl.spec_paths import output_file
 
+START = ["--env-arg", "style=short", "--turn-tokens", "8", "--max-tokens", "128"]
 
-def one(task: str, flags: Sequence[str], seed: int, home: Path, threads: int) -> dict[str, Any]:
-    """Train one seed with a cold start of its own; where it ended."""
+
+def start(task: str, home: Path, threads: int) -> Path:
+    """The run whose model the others begin with, made if it is not there."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from rl.policy.tiny import byte_tokenizer
+
+    out, folder, tokenizer = home / "start", home / "untrained", byte_tokenizer()
+    if (out / "summary.json").exists():
+        return out
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 4, "max_position_embeddings": 2048}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True}
+    tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    Qwen2ForCausalLM(Qwen2Config(vocab_size=len(tokenizer), **sizes, **heads, **tokens)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    env, arguments = with_arguments(task)
+    imitation = ["--cold-start", "4000", "--cold-start-until", "0.12", "--lr", "1e-3", "--updates", "0"]
+    words = ["--env", env, *arguments, *START, "--model", str(folder), *imitation, "--eval-episodes", "0"]
+    train(words, 0, out, home / "cache", threads=threads)
+    return out
+
+
+def one(task: str, flags: Sequence[str], seed: int, home: Path, threads: int, goals: Sequence[float]) -> dict[str, Any]:
+    """Train one seed with a cold start of its own; where it ended, and the episodes until each of the goals."""
     env, arguments = with_arguments(task)
     out = home / f"{name_of(task)}-{seed}"
     lines, summary, wall_s, cpu_s = train(
@@ -34,8 +64,15 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path, threads: int) ->
     )
     sampled_s = sum(line["time/update_s"] for line in lines)
     found = {"seed": seed, "seconds": round(wall_s, 1), "cpu_seconds": round(cpu_s, 1), "update_s": round(sampled_s, 1)}
-    print(f"{task} seed {seed}: {summary['best_success']} after {summary['episodes']:,} episodes, {wall_s:.0f} s")
-    return {**found, **summary}
+    each = summary["episodes"] / max(1, summary["updates"])
+    evaluations = [json.loads(line) for line in (out / "evaluations.jsonl").read_text().splitlines()]
+    reached = {
+        f"{goal:g}": next((round(one["update"] * each) for one in evaluations if one["success"] >= goal), None)
+        for goal in goals
+    }
+    text = ", ".join(f"{goal} {'not reached' if n is None else f'after {n:,} episodes'}" for goal, n in reached.items())
+    print(f"{task} seed {seed}: {text}; {wall_s:.0f} s", flush=True)
+    return {**found, **summary, "reached": reached}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--env", metavar="TASK", default="math/Arithmetic-v0", help="an id, or an id with KEY=VALUE ..."
     )
-    parser.add_argument("--success", type=real_number(0, 1), default=0.9)
+    parser.add_argument("--start", choices=("bundled", "qwen2"), default="bundled", help="what runs begin with")
+    parser.add_argument("--success", type=real_number(0, 1), nargs="+", default=[0.9])
     parser.add_argument("--every", type=whole_number(1), default=13, help="updates between evaluations (default: 13)")
     parser.add_argument("--updates", type=whole_number(1), help="at most so many (default: those of a run)")
     parser.add_argument("--seeds", type=whole_number(1), default=5)
@@ -54,16 +92,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     home = Path(args.runs or tempfile.mkdtemp(prefix="reach-"))
     home.mkdir(parents=True, exist_ok=True)
-    flags = ["--eval-every", str(args.every), "--eval-episodes", "200", "--target-success", str(args.success)]
+    goals = sorted(args.success)
+    flags = ["--eval-every", str(args.every), "--eval-episodes", "200", "--target-success", str(goals[-1])]
     flags += ["--updates", str(args.updates)] if args.updates else []
     try:
-        runs = [one(args.env, flags, seed, home, args.threads) for seed in range(args.seeds)]
+        if args.start == "qwen2":
+            flags += [*START, "--model", str(start(args.env, home, args.threads))]
+        runs = [one(args.env, flags, seed, home, args.threads, goals) for seed in range(args.seeds)]
     except RuntimeError as error:  # with what the command printed
         parser.error(str(error).splitlines()[-1])
     medians = {key: median(each[key] for each in runs) for key in ("episodes", "seconds", "cpu_seconds")}
     origin = provenance(torch.device("cpu"), range(args.seeds))
-    result = {"env": args.env, "success": args.success, "every": args.every, "threads": args.threads}
-    path = args.out or RESULTS / f"reach-{name_of(args.env)}.json"
+    result = {"env": args.env, "start": args.start, "every": args.every, "threads": args.threads}
+    suffix = "" if args.start == "bundled" else f"-{args.start}"
+    path = args.out or RESULTS / f"reach-{name_of(args.env)}{suffix}.json"
     save(path, {**origin, **result, "median": medians, "runs": runs})
     rows = [
         (
@@ -73,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for r in runs
     ]
     names = ("seed", "cold start", "val", "test", "episodes", "seconds", "CPU seconds")
-    show(f"{args.env} to {args.success:g}; median {medians['episodes']:,.0f} episodes", names, rows)
+    show(f"{args.env} to {goals[-1]:g}; median {medians['episodes']:,.0f} episodes", names, rows)
     return 0
 
 
