@@ -16,6 +16,8 @@ models that were trained before, but for `--turn-tokens` and `--max-tokens`, whi
 from __future__ import annotations
 
 import json
+import math
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,14 +60,15 @@ def start(task: str, home: Path, threads: int) -> Path:
 def one(task: str, flags: Sequence[str], seed: int, home: Path, threads: int, goals: Sequence[float]) -> dict[str, Any]:
     """Train one seed with a cold start of its own; where it ended, and the episodes until each of the goals."""
     env, arguments = with_arguments(task)
-    out = home / f"{name_of(task)}-{seed}"
-    lines, summary, wall_s, cpu_s = train(
-        ["--env", env, *arguments, *flags], seed, out, home / f"cache-{seed}", threads=threads
-    )
+    out, cache = home / f"{name_of(task)}-{seed}", home / f"cache-{seed}"
+    shutil.rmtree(cache, ignore_errors=True)  # each seed has a cold start of its own, which is timed
+    words = ["--env", env, *arguments, *flags]
+    lines, summary, wall_s, cpu_s = train(words, seed, out, cache, threads=threads)
     sampled_s = sum(line["time/update_s"] for line in lines)
     found = {"seed": seed, "seconds": round(wall_s, 1), "cpu_seconds": round(cpu_s, 1), "update_s": round(sampled_s, 1)}
     each = summary["episodes"] / max(1, summary["updates"])
-    evaluations = [json.loads(line) for line in (out / "evaluations.jsonl").read_text().splitlines()]
+    path = out / "evaluations.jsonl"  # there is none where the run was too short for an evaluation
+    evaluations = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     reached = {
         f"{goal:g}": next((round(one["update"] * each) for one in evaluations if one["success"] >= goal), None)
         for goal in goals
@@ -101,7 +104,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         runs = [one(args.env, flags, seed, home, args.threads, goals) for seed in range(args.seeds)]
     except RuntimeError as error:  # with what the command printed
         parser.error(str(error).splitlines()[-1])
-    medians = {key: median(each[key] for each in runs) for key in ("episodes", "seconds", "cpu_seconds")}
+    last = f"{goals[-1]:g}"
+    done = [each["reached"][last] is not None for each in runs]  # one that has not reached it counts as endless
+    middle = {
+        key: median(each[key] if is_done else math.inf for each, is_done in zip(runs, done, strict=True))
+        for key in ("episodes", "seconds", "cpu_seconds")
+    }
+    medians = {key: None if math.isinf(value) else value for key, value in middle.items()}
     origin = provenance(torch.device("cpu"), range(args.seeds))
     result = {"env": args.env, "start": args.start, "every": args.every, "threads": args.threads}
     suffix = "" if args.start == "bundled" else f"-{args.start}"
@@ -115,7 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for r in runs
     ]
     names = ("seed", "cold start", "val", "test", "episodes", "seconds", "CPU seconds")
-    show(f"{args.env} to {goals[-1]:g}; median {medians['episodes']:,.0f} episodes", names, rows)
+    text = "not reached by half of the seeds" if medians["episodes"] is None else f"{medians['episodes']:,.0f} episodes"
+    show(f"{args.env} to {last}, median: {text}", names, rows)
     return 0
 
 

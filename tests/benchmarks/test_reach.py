@@ -36,7 +36,7 @@ def test_each_seed_has_a_cold_start_of_its_own_and_the_middle_one_is_told(
     assert found["median"] == {"episodes": 4000, "seconds": 40.0, "cpu_seconds": 20.0}
     assert found["runs"][1] | {"update_s": 5.0, "success_after": 0.88, "seconds": 90.0} == found["runs"][1]
     assert found["runs"][2]["reached"] == {"0.8": 2000, "0.9": 4000}
-    assert "median 4,000 episodes" in capsys.readouterr().out
+    assert "median: 4,000 episodes" in capsys.readouterr().out
 
 
 def test_a_run_that_fails_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,7 +105,7 @@ class ServerPolicy(Engine):
     ) -> Completion:
         """Sample one reply; arguments, result and errors are as `Policy.sample` says.
 
-        Images are refused by an `EngineDead`, which ends the run.
+        Images are refused as by an engine that has died, which ends the run.
         """
         if not 0 < len(prompt) < self.context:
             raise ValueError(
@@ -113,9 +113,11 @@ class ServerPolicy(Engine):
             )
         self._main_loop = asyncio.get_running_loop()
         if images:
-            self._fail("--engine-url: a server is given text alone, and this environment shows images")
-            assert self.failure is not None
-            raise self.failure
+            self._fail(
+                "a server of --engine-url is given text alone, and this environment shows images; use --engine "
+                "vllm:process in a new run"
+            )
+            await asyncio.wrap_future(self._thread.submit(self._ready_servers()))
         return await asyncio.wrap_future(self._thread.submit(self._sample(prompt, params, session, resume_from)))
 
     def release(self, session: str) -> None:

@@ -237,6 +237,11 @@ class VLLMServer:
                     f"it cannot read {weights.path}; name a folder that it sees under the same path by the variable "
                     "TURNWISE_WEIGHT_FOLDER"
                 )
+            if self._expected.images and not worker.get("takes_images", True):
+                raise self._unfit(
+                    "it was started for texts alone, where it would take a sampled token of an image for one; start it "
+                    "without --language-model-only and without 0 images in --limit-mm-per-prompt"
+                )
         if self._expected.images:
             feed = {"method": "turnwise_feed_stand_in", "args": list(self._expected.images)}
             await self._change("/collective_rpc", feed)

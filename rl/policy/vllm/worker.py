@@ -82,10 +82,14 @@ class WorkerExtension:
         return samples
 
     def turnwise_describe(self, path: str) -> dict[str, Any]:
-        """Return the Hugging Face config of the model that is served, and whether this process can read `path`."""
+        """Return the Hugging Face config of the model that is served, and whether this process can read `path`.
+
+        Also whether the model gets its inputs as embeddings, as one that reads images does.
+        """
         config = self.model_runner.model_config.hf_text_config.to_dict()
         plain = {name: value for name, value in config.items() if isinstance(value, str | int | float | bool)}
-        return {"config": plain, "reads": os.access(path, os.R_OK)}
+        takes_images = bool(getattr(self.model_runner, "supports_mm_inputs", False))
+        return {"config": plain, "reads": os.access(path, os.R_OK), "takes_images": takes_images}
 
     def turnwise_feed_stand_in(self, token: int, stand_in: int) -> None:
         """Let the model read the token `stand_in` where `token`, which images fill, was sampled: it is no image.

@@ -21,6 +21,7 @@ from rl.train.journal.journal import Journal
 from rl.train.progress import Progress, capacity, is_usable
 from rl.train.scheduling.age import AgeCheck, gives_up, is_too_old
 from rl.train.scheduling.claim import Claim, Counts
+from rl.train.scheduling.oldest import OldestTickets
 from rl.train.scheduling.plan import Plan
 from rl.train.scheduling.refusals import check_refusals
 from rl.train.scheduling.verdicts import ask_judge
@@ -55,8 +56,7 @@ class Scheduler:
         self._tasks: dict[asyncio.Task[None], int] = {}  # the number of the ticket that each plays
         self._ended_tasks: list[asyncio.Task[None]] = []  # of them, since the last wait
         self._wake: asyncio.Future[None] | None = None  # of who waits
-        self._missing: int | None = None  # a ticket that the next update needs
-        self._ages = AgeCheck()
+        self._ages, self._oldest = AgeCheck(), OldestTickets()
 
     def start(self) -> None:
         """Play the tickets that were open when the run was interrupted."""
@@ -83,6 +83,7 @@ class Scheduler:
         results = [result for number in numbers for result in progress.ended[number]]
         num_usable = sum(is_usable(progress.ended[number]) for number in numbers)
         progress.use_up(numbers)
+        self._oldest.restart()
         return Claim([group for group, _ in results], [group for group, is_kept in results if is_kept], num_usable)
 
     def _record_claim(self, numbers: list[int]) -> None:
@@ -153,16 +154,15 @@ class Scheduler:
         """
         progress, chosen, num_usable = self.progress, list[int](), 0
         self._refuse_stale()
-        # Most of the time one of these two holds, which is not to cost a look at each ticket that waits.
-        if progress.num_usable < self.plan.groups or self._missing in progress.open:
+        # Most of the time one of these holds, which is not to cost a look at each ticket that waits.
+        if progress.num_usable < (groups := self.plan.groups):
+            return None
+        if self.plan.schedule.order == "admission" and not self._oldest.are_enough(progress, groups):
             return None
         for number in self._in_order():
-            if number not in progress.ended:
-                self._missing = number
-                return None
             chosen.append(number)
             num_usable += is_usable(progress.ended[number])
-            if num_usable == self.plan.groups:
+            if num_usable == groups:
                 return chosen
         return None
 
@@ -176,6 +176,7 @@ class Scheduler:
         """Give up groups that wait and are older than the schedule allows."""
         for ticket in self._ages.find(self.progress, self.plan.schedule):
             self.progress.refuse(ticket.number)
+            self._oldest.restart()
             self.counts.stale += 1
             self.journal.drop(ticket, "stale")
             self._replay_task(ticket)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rl.evaluate import __main__ as evaluate
 from rl.policy import lora
 from rl.policy.pretrained import load_pretrained
 from rl.settings import Settings
+from rl.train.model import with_rate
 from sandboxes.extras import install_command
 from tests.support.models import next_logits
 from tests.support.runs import (
@@ -84,10 +86,12 @@ def test_a_run_with_adapters_on_some_layers_goes_on_as_if_never_left(tmp_path: P
 
 
 def test_the_learning_rate_is_that_of_adapters_where_none_is_given() -> None:
+    big = torch.nn.Linear(1000, 600_000, bias=False, device="meta")
     with_adapters = Settings(env="math/Arithmetic-v0", model="some/model", lora=8).with_defaults(1)
-    assert (with_adapters.lr, with_adapters.lora_alpha) == (1e-5, 16)
+    assert (with_rate(with_adapters, big).lr, with_adapters.lora_alpha) == (1e-5, 16)
     plain = Settings(env="math/Arithmetic-v0", model="some/model").with_defaults(1)
-    assert (plain.lr, plain.lora_alpha) == (1e-6, None)
+    assert (with_rate(plain, big).lr, plain.lora_alpha) == (1e-6, None)
+    assert with_rate(replace(plain, lr=0.5), big).lr == 0.5 and "lr" in with_rate(plain, big).derived
     assert (
         Settings(env="math/Arithmetic-v0", lora=8).with_defaults(1).lr == Settings(env="").with_defaults(1).lr == 1.5e-4
     )

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -325,4 +326,21 @@ def test_the_weights_go_to_the_folder_that_is_named(net: Any, fake: FakeVLLM, tm
     assert not folder.exists()
     monkeypatch.setenv("TURNWISE_WEIGHT_FOLDER", str(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"TURNWISE_WEIGHT_FOLDER=.*none: no such file or directory"):
+        ServerPolicy(net, [fake.url])
+
+
+def test_a_model_that_reads_images_sees_another_token_where_one_of_an_image_was_sampled(
+    net: Any, fake: FakeVLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = SimpleNamespace(token=9, stand_in=4, resolve=lambda ids: (ids.masked_fill(ids == 9, 4), {}))
+    for module in ("policy", "weights"):
+        monkeypatch.setattr(f"rl.policy.servers.{module}.image_inputs", lambda model: images)
+    prompt = (*PROMPT, 9, *PROMPT)
+    with opened(net, fake) as policy:
+        (reply,) = sample_all(policy, (prompt, params(5, 6, stop=())))
+    assert 9 not in reply.ids
+    expected = teacher_forced_logprobs(net, (*PROMPT, 4, *PROMPT), reply.ids)
+    np.testing.assert_allclose(reply.logprobs, expected, atol=1e-5)
+    fake.describes["takes_images"] = False
+    with pytest.raises(ValueError, match=r"was started for texts alone.*start it without --language-model-only"):
         ServerPolicy(net, [fake.url])

@@ -28,6 +28,10 @@ class Counted(dict[int, Any]):
         type(self).looks += len(self)
         return super().__iter__()
 
+    def get(self, number: int, default: Any = None) -> Any:
+        type(self).looks += 1
+        return super().get(number, default)
+
     def items(self) -> Any:
         type(self).looks += len(self)
         return super().items()
@@ -37,11 +41,20 @@ class Counted(dict[int, Any]):
         return super().values()
 
 
-def stage_of(groups: int, **settings: Any) -> Stage:
-    """A stage where groups end one by one, the last of each update takes long, and some give nothing to train on."""
+def stage_of(groups: int, *, in_turn: bool = False, **settings: Any) -> Stage:
+    """A stage where groups end one by one, the last of each update takes long, and some give nothing to train on.
+
+    With `in_turn` the groups of the oldest update end last, one after the other.
+    """
+
+    def delay(number: int) -> int:
+        if in_turn:
+            return 6 * groups + number % groups if number // groups % 5 == 0 else 1 + number % (5 * groups)
+        return 75 * groups if number % groups == groups - 1 else 1 + number % (2 * groups)
+
     return Stage(
         rewards=lambda number: (1.0, 1.0) if number in REFUSED else (0.0, 1.0),
-        delay=lambda number: 75 * groups if number % groups == groups - 1 else 1 + number % (2 * groups),
+        delay=delay,
         changes={"keep": keep.varied},
         plan={"groups": groups, "schedule": Schedule(**with_mode(settings))},
     )
@@ -49,6 +62,7 @@ def stage_of(groups: int, **settings: Any) -> Stage:
 
 SETTINGS: list[dict[str, Any]] = [
     {"mode": "one-step-off"},
+    {"lag": 4},
     {"mode": "async"},
     {"lag": 2, "order": "completion", "max_lag": 2, "stale": "requeue"},
     {"lag": 2, "order": "completion", "max_lag": 1, "stale": "drop"},
@@ -83,11 +97,12 @@ def test_groups_that_are_too_old_are_given_up_at_the_first_update_that_may_not_u
     assert max(line["lag/max"] for line in stage.metrics) <= 1
 
 
+@pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_a_group_that_ends_does_not_cost_a_look_at_all_that_wait(settings: dict[str, Any]) -> None:
+def test_a_group_that_ends_does_not_cost_a_look_at_all_that_wait(settings: dict[str, Any], in_turn: bool) -> None:
     looks = {}
     for groups in (8, 64):
-        stage = stage_of(groups, **settings)
+        stage = stage_of(groups, in_turn=in_turn, **settings)
         Counted.looks, stage.loop.progress.ended = 0, Counted()
         stage.run(8)
         looks[groups] = Counted.looks / (8 * groups)
