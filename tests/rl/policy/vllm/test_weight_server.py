@@ -104,7 +104,9 @@ def test_a_model_that_reads_images_is_served_for_texts(family, tmp_path):
             assert set(reply.versions) == {1}
             expected = as_images_are_read(model, prompt, reply.ids)
             np.testing.assert_allclose(reply.logprobs, expected, atol=TOLERANCE)
-        with pytest.raises(EngineDead, match="a server is given text alone, and this environment shows images"):
+        with pytest.raises(
+            EngineDead, match="is given text alone, and this environment shows images; use --engine vllm:process"
+        ):
             asyncio.run(policy.sample(PROMPTS[0], params(), images=[PlacedImage(0, PICTURES[0])]))
     finally:
         policy.close()
