@@ -93,6 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", metavar="DIR", help="where the run folders go (default: a temporary folder)")
     parser.add_argument("--out", type=output_file, help="default: benchmarks/results/reach-TASK.json")
     args = parser.parse_args(argv)
+    if not args.env.split():
+        parser.error(f"--env {args.env!r}: names no environment; leave it out or give an id")
     home = Path(args.runs or tempfile.mkdtemp(prefix="reach-"))
     home.mkdir(parents=True, exist_ok=True)
     goals = sorted(args.success)

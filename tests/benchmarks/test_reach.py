@@ -39,8 +39,15 @@ def test_each_seed_has_a_cold_start_of_its_own_and_the_middle_one_is_told(
     assert "median: 4,000 episodes" in capsys.readouterr().out
 
 
-def test_a_run_that_fails_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        ("math/Nope", "unknown environment 'math/Nope'; `python -m envs list` lists all"),
+        (" ", "--env ' ': names no environment; leave it out or give an id"),
+    ],
+)
+def test_a_run_that_fails_is_one_line(env: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        reach.main(["--env", "math/Nope", "--seeds", "1", "--runs", str(tmp_path)])
+        reach.main(["--env", env, "--seeds", "1", "--runs", str(tmp_path)])
     assert exit_.value.code == 2
-    assert capsys.readouterr().err.strip().endswith("unknown environment 'math/Nope'; `python -m envs list` lists all")
+    assert capsys.readouterr().err.strip().endswith(line)
