@@ -84,7 +84,7 @@ class WorkerExtension:
     def turnwise_describe(self, path: str) -> dict[str, Any]:
         """Return the Hugging Face config of the model that is served, and whether this process can read `path`.
 
-        Also whether the model gets its inputs as embeddings, as one that reads images does.
+        `takes_images` is false for a text model, and for one whose server was started for texts alone.
         """
         config = self.model_runner.model_config.hf_text_config.to_dict()
         plain = {name: value for name, value in config.items() if isinstance(value, str | int | float | bool)}
