@@ -15,7 +15,7 @@ import sandboxes
 from sandboxes import Limits, Sandbox, SandboxError, Session
 
 LIMITS = Limits(cpu_s=20, memory_mb=160, processes=32, disk_mb=16, files=500, output_kb=128)
-TIMEOUT_S = 1.0
+TIMEOUT_S = 0.5
 FETCH = ("f", "passwd", "hostname", "environ", "1/environ", "self/environ", "root/etc/hostname")
 TRY = """
 import ctypes, fcntl, glob, os, resource, shutil, signal, sys, time

@@ -12,6 +12,7 @@ from tests.support.web_scripts import SITES
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed"), pytest.mark.timeout(1800)]
 ALONE = "web/Widgets-v0"  # whose checks start and end a browser each, so that one that stays behind is noticed
+OFTEN = ("web/Shop-v0", "web/Access-v0")  # the others, which `-m long` checks, are of the same parts
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,8 @@ def test_a_page_of_miniwob_passes_the_doctor(miniwob_installed) -> None:
     check_env("web/MiniWoB-click-button-v0", tasks=2)
 
 
-@pytest.mark.parametrize("id", [id for id in SITES if id != ALONE])
+@pytest.mark.parametrize(
+    "id", [pytest.param(id, marks=[] if id in OFTEN else pytest.mark.long) for id in SITES if id != ALONE]
+)
 def test_sites_pass_the_doctor_in_chromium(id: str, running_browser) -> None:
     check_env(id, engine="chromium", tasks=1)
