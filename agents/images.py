@@ -6,7 +6,7 @@ which the model replaces by what its vision tower sees. These tokens are part of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from envs.types import Message
@@ -78,6 +78,8 @@ def place(ids: Sequence[int], images: Sequence[str], tokens: ImageTokens | None)
     return tuple(places)
 
 
-def moved(images: Iterable[PlacedImage], by: int) -> tuple[PlacedImage, ...]:
+def moved(images: Collection[PlacedImage], by: int) -> tuple[PlacedImage, ...]:
     """Return images of a sequence that now begins `by` tokens later."""
+    if not images:  # as in most episodes
+        return ()
     return tuple(PlacedImage(at + by, image) for at, image in images)

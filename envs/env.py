@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -27,13 +26,12 @@ from envs.episodes.results import (
 )
 from envs.episodes.task_loading import SPLITS as SPLITS
 from envs.episodes.task_loading import TaskLoading
-from envs.messages import copy_message, format_message, observed, parse_action
+from envs.messages import copy_message, encode_message, format_message, observed, parse_action
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 from envs.watchdog import WATCHDOG
 
-_ENCODE_STATE = json.JSONEncoder(sort_keys=True, default=repr).encode  # `json.dumps` makes an encoder for each text
 RANDOM_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 
@@ -160,7 +158,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         Default: the task's id and a digest of the dialogue.
         """
         for message in self.dialogue[self._digest_length :]:
-            line = _ENCODE_STATE(message)
+            line = encode_message(message)
             self._dialogue_digest = hashlib.blake2b((self._dialogue_digest + line).encode(), digest_size=8).hexdigest()
         self._digest_length = len(self.dialogue)
         return f"{self.task.id} {self._dialogue_digest}"

@@ -39,6 +39,7 @@ class Timers:
         self._grace_s = grace_s
         self._end = -math.inf  # by `time.monotonic`, when the first signal is sent; not set: -inf
         self._lock = threading.Lock()
+        self._program = ""
         self._line, self._name = ctypes.create_string_buffer(MAX_LINE), ctypes.create_string_buffer(MAX_NAME)
         self._timers: list[c_void_p] = []
         with suppress(OSError, AttributeError, ValueError):
@@ -65,7 +66,8 @@ class Timers:
         """Watch a call that must end by `end`; `line` is printed if it never does."""
         if not self._timers:
             return
-        self._name.value = program.encode()[: MAX_NAME - 1]
+        if program != self._program:
+            self._program, self._name.value = program, program.encode()[: MAX_NAME - 1]
         self._line.value = line.encode(errors="backslashreplace").replace(b"%", b"%%")[: MAX_LINE - 1]
         if not end <= self._end <= end + SLACK_S:
             with self._lock:

@@ -64,7 +64,7 @@ class BatchingEngine(Engine):
         self.stats = {"steps": 0, "sampled": 0, "fed": 0, "seconds": 0.0}
         self._waiting: deque[Request] = deque()
         self._active: list[Request] = []
-        self._just_finished: list[Request] = []  # in the last step; their callers have not run since
+        self._just_finished: dict[str, Request] = {}  # by session, in the last step; their callers have not run since
         self.driver: Driver | None = None  # of the event loop that is served
 
     async def sample(
@@ -113,14 +113,14 @@ class BatchingEngine(Engine):
         for request in (*self._active, *self._waiting):
             if request.session == session and not request.future.done():
                 return request.completion("abort")
-        for request in self._just_finished:
-            if request.session == session and not request.future.cancelled() and not request.future.exception():
-                return request.future.result()
-        return None
+        last = self._just_finished.get(session)
+        if last is None or last.future.cancelled() or last.future.exception():
+            return None
+        return last.future.result()
 
     def release(self, session: str) -> None:
         """Forget what was kept for `session`, an attempt at an episode that is over; unknown ones are ignored."""
-        self._just_finished = [request for request in self._just_finished if request.session != session]
+        self._just_finished.pop(session, None)
 
     def _step(self) -> bool:
         """Sample tokens for active and waiting requests; return whether at least one request finished."""
@@ -156,7 +156,7 @@ class BatchingEngine(Engine):
 
     def _clear(self) -> None:
         """Return to the state of a new engine."""
-        self._active, self._waiting, self._just_finished = [], deque(), []
+        self._active, self._waiting, self._just_finished = [], deque(), {}
         self._reset()
 
     def _requeue_all(self) -> None:
@@ -183,13 +183,13 @@ class BatchingEngine(Engine):
                 self._on_removed(request)
         self._waiting = deque(r for r in self._waiting if not r.future.done())
         self._active = [r for r in self._active if not r.future.done()]
-        self._just_finished = []
+        self._just_finished = {}
         return bool(self._waiting or self._active)
 
     def _append_tokens(self, tokens: Iterable[NewToken]) -> bool:
         """Append new tokens to active requests; return whether one of these is complete now, or past its deadline."""
         now = time.monotonic()
-        self._just_finished = []
+        self._just_finished = {}
         for request, token, logprob, model_logprob, alternatives in tokens:
             if request.future.done():  # what follows a draft that has ended the reply
                 continue
@@ -200,7 +200,7 @@ class BatchingEngine(Engine):
                 finish = "deadline"
             if finish is not None:
                 request.future.set_result(request.completion(finish))
-                self._just_finished.append(request)
+                self._just_finished[request.session] = request
                 self._on_removed(request)
         self._active = [request for request in self._active if not request.future.done()]
         return bool(self._just_finished)

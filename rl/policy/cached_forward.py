@@ -161,7 +161,7 @@ class _CachedAttention:
         values[self.slot, :, self.position] = v
         heads, dim = q.shape[1:]
         kv_heads = k.shape[1]
-        single = q if len(q) == self.n else q.index_select(0, self.last)
+        single = q if q.shape[0] == self.n else q.index_select(0, self.last)
         query_groups = single.reshape(self.n, kv_heads, heads // kv_heads, dim) * dim**-0.5
         scores = query_groups @ keys[: self.n, :, : self.max_length].transpose(-1, -2)
         if self.bias is not None:
@@ -177,7 +177,7 @@ class _CachedAttention:
             attn_mask=self.visible,
             enable_gqa=heads != kv_heads,
         )
-        out = y.new_empty(len(q), heads * dim)
+        out = y.new_empty(q.shape[0], heads * dim)
         out[self.packed_index] = z.transpose(1, 2).reshape(-1, heads * dim).index_select(0, self.padded_index)
         out[self.last] = y
         return out
@@ -214,7 +214,7 @@ class DecoderForward:
         rows = attention.last
         if step.scored is not None:
             rows = torch.as_tensor(_last_ones(np.cumsum(step.end - step.start), step.scored), device=x.device)
-        return nn.functional.linear(x if len(x) == step.n else x.index_select(0, rows), self.weights.head)
+        return nn.functional.linear(x if x.shape[0] == step.n else x.index_select(0, rows), self.weights.head)
 
 
 class _SlotView(Cache):

@@ -162,7 +162,7 @@ class Decoder:
         qk_heads = self.heads + self.kv_heads
         y = F.rms_norm(x, (x.shape[-1],), layer.norm, self.eps)
         if len(layer.qkv) == 1:
-            qkv = layer.qkv[0](y).view(len(x), -1, self.head_dim)
+            qkv = layer.qkv[0](y).view(x.shape[0], -1, self.head_dim)
             qk, v = qkv[:, :qk_heads], qkv[:, qk_heads:]
             if layer.q_norm is not None and layer.k_norm is not None:
                 q = F.rms_norm(qk[:, : self.heads], width, layer.q_norm, self.eps)
@@ -170,7 +170,7 @@ class Decoder:
             qk = rotate(qk, cos, sin)
             q, k = qk[:, : self.heads], qk[:, self.heads :]
         else:
-            q, k, v = (one(y).view(len(x), -1, self.head_dim) for one in layer.qkv)
+            q, k, v = (one(y).view(x.shape[0], -1, self.head_dim) for one in layer.qkv)
             if layer.q_norm is not None and layer.k_norm is not None:
                 q = F.rms_norm(q, width, layer.q_norm, self.eps)
                 k = F.rms_norm(k, width, layer.k_norm, self.eps)

@@ -33,6 +33,7 @@ class PlayState:
         self._to_replay: dict[str, InFlight] = {}  # from before the attempt, as long as not all of it is replayed
         self._results: dict[str, Trajectory] = {}
         self._failures: dict[str, list[Trajectory]] = {}
+        self._sessions: dict[str, set[str]] = {}  # of the last three, by the number of the ticket
 
     def start(
         self, session: str, turns: list[Turn], prefix: Sequence[Turn] = (), reply: Completion | None = None
@@ -47,6 +48,7 @@ class PlayState:
         to_replay, partial = self._to_replay.get(session, (list(prefix), reply))
         is_at_start = partial is None and len(to_replay) == len(prefix)
         self._to_replay[session] = to_replay, reply if is_at_start else partial
+        self._note(session)
         return self._to_replay[session]
 
     def begin_reply(self, session: str, policy: Policy | None = None) -> None:
@@ -70,6 +72,7 @@ class PlayState:
     def finish(self, session: str, trajectory: Trajectory) -> None:
         """Keep the result of an episode that ended without an error, so that a resumed run does not play it again."""
         self._results[session] = trajectory
+        self._note(session)
 
     def stop(self, session: str) -> None:
         """Forget the turns and the reply of an attempt that is over, however it ended."""
@@ -80,11 +83,9 @@ class PlayState:
 
     def close_group(self, ticket: Ticket) -> None:
         """Forget all about members and seats of the ticket's group, which is complete."""
-        tables: tuple[dict[str, Any], ...] = (self._results, self._failures, self._to_replay)
-        prefix = f"{ticket.number}/"
-        for by_session in tables:
-            for session in [key for key in by_session if key.startswith(prefix)]:
-                del by_session[session]
+        for session in self._sessions.pop(str(ticket.number), ()):
+            for by_session in (self._results, self._failures, self._to_replay):
+                by_session.pop(session, None)
 
     def result(self, session: str) -> Trajectory | None:
         """Return the trajectory of a finished member of an open group, else None."""
@@ -95,6 +96,7 @@ class PlayState:
 
         A resumed run has them before its first attempt, so that it goes on with the attempt that was interrupted.
         """
+        self._note(session)
         return self._failures.setdefault(session, [])
 
     def turns(self, session: str) -> list[Turn]:
@@ -127,6 +129,10 @@ class PlayState:
         failures = {session: list(attempts) for session, attempts in self._failures.items() if attempts}
         return {"live": live, "finished": dict(self._results), "failed": failures}
 
+    def _note(self, session: str) -> None:
+        """Let `close_group` forget the session, which takes no look at those of other groups."""
+        self._sessions.setdefault(session.partition("/")[0], set()).add(session)
+
     def _reply(self, session: str) -> Completion | None:
         """What there is of the next reply of a session."""
         policy = self._sampling.get(session)
@@ -137,3 +143,5 @@ class PlayState:
         self._to_replay = dict(state["live"])
         self._results = dict(state["finished"])
         self._failures = {session: list(attempts) for session, attempts in state.get("failed", {}).items()}
+        for session in (*self._to_replay, *self._results, *self._failures):
+            self._note(session)

@@ -65,6 +65,9 @@ class Start:
         return self.reply is not None and self.reply.finish != "abort"
 
 
+FIRST = Start()  # of an episode that begins with its task, as almost all do
+
+
 class OpponentFault(RuntimeError):
     """An opponent gave no reply. The episode has an error, which is not the policy's."""
 

@@ -31,9 +31,7 @@ class Logger:
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Add one scalar per metric. Events of later updates that an earlier process wrote are hidden."""
         with disk_errors(str(self._folder), self._way_on):
-            writer = self._open(update)
-            for key, value in metrics.items():
-                writer.add_scalar(key, value, update)
+            self._add(metrics, update)
         self._last.update(metrics)
 
     def flush(self) -> None:
@@ -47,9 +45,15 @@ class Logger:
         if self._writer is None:
             return
         with disk_errors(str(self._folder), self._way_on):
-            for key, value in results.items():
-                self._writer.add_scalar(key, value, int(self._last.get("update", self._run.update)))
+            self._add(results, int(self._last.get("update", self._run.update)))
             self._writer.close()
+
+    def _add(self, values: Mapping[str, float], update: int) -> None:
+        """Write one event that holds all values: `add_scalar` would write an event for each."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        named = [Summary.Value(tag=key, simple_value=float(value)) for key, value in values.items()]
+        self._open(update).file_writer.add_summary(Summary(value=named), update)
 
     def _open(self, update: int) -> Any:
         if self._writer is None:

@@ -81,10 +81,12 @@ class Opponents:
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""
-        players: Sequence[AnyPlayer | TeamPlayer] = [one.player for one in self.players]
+        players: Sequence[AnyPlayer | TeamPlayer]
         if self.pool is not None and ticket.opponent:
             players = [self.pool.player_of(ticket.opponent)]
-        elif not players:
+        elif self.players:
+            players = [one.player for one in self.players]
+        else:
             return {}
         own = self.own_seats[ticket.number % len(self.own_seats)]
         others = {seat: players[self.places.get(seat, 0)] for seat in self.seats if seat not in own}

@@ -11,7 +11,7 @@ from rl.rollout.episode import play_seats
 from rl.rollout.faults import Match
 from rl.rollout.retry import groups_by_seat, next_start, retry_seats
 from rl.rollout.runner import Runner
-from rl.rollout.seat import Start
+from rl.rollout.seat import FIRST, Start
 
 
 @plays_seats
@@ -42,8 +42,10 @@ async def play_member(
     firsts = starts or {}
 
     def attempt(failures: Sequence[Match]):  # type: ignore[no-untyped-def]
+        if not failures and not firsts:
+            return play_seats(runner, ticket, member)
         own = {
-            name: next_start(firsts.get((member, name), Start()), [failure[seat] for failure in failures])
+            name: next_start(firsts.get((member, name), FIRST), [failure[seat] for failure in failures])
             for seat, name in enumerate(runner.seats)
         }
         return play_seats(runner, ticket, member, starts=own)
