@@ -12,8 +12,8 @@ import pytest
 import envs
 from envs.checks.env_under_test import constant_replies, play
 from envs.env import Env
-from envs.messages import printable
-from envs.types import Message, Outcome, Task, assistant, text, user
+from envs.messages import encode_message, printable
+from envs.types import Message, Outcome, Stop, Task, assistant, text, user
 from tests.support.sandbox_hosts import why_not
 
 HOSTILE = "\ud800 \udfff\x00\x07\x1b[31mred\x1b]0;title\x07\x08\x7f\x9b\r over"
@@ -133,3 +133,21 @@ def test_hostile_text_is_shown_by_its_escapes_wherever_it_stands_in_a_message(to
 @pytest.mark.parametrize("content", ["", "a\tb\nc\r\nd", "é ж \u00a0 中 \U0001f642 \u200d e\u0301", "\\x00 \\ud800"])
 def test_text_that_can_be_shown_stays_as_it_is(content: str) -> None:
     assert printable(content) == content and printable(printable(HOSTILE)) == printable(HOSTILE) == AS_SHOWN
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        user("2 + 3 = ?"),
+        user(f'"quoted" \\ é \u2028 \U0001f642{HOSTILE}'),
+        {"content": "", "role": "tool"},
+        call("run", code="print(1)"),
+        {"role": "user", "content": [{"type": "text", "text": "é"}]},
+        {"role": "user", "content": None},
+        {"role": "user", "images": "a"},
+        {"role": Stop.ERROR, "content": "of another type of text"},
+        {"role": "user", "content": {1}},
+    ],
+)
+def test_a_message_is_encoded_as_json_does(message: Message) -> None:
+    assert encode_message(message) == json.dumps(message, sort_keys=True, default=repr)

@@ -43,6 +43,32 @@ def test_an_attempt_is_stored_turn_by_turn_with_its_next_reply():
     assert state.state_dict() == {"live": {}, "finished": {}, "failed": {}}
 
 
+def test_a_group_that_ends_is_forgotten_without_a_look_at_the_others():
+    class Counted(dict):
+        def __iter__(self):
+            raise AssertionError("looks at all sessions")
+
+        keys = items = values = __iter__
+
+    state = PlayState()
+    state.load_state_dict(
+        {"live": {"1/2/player_0": ([], HALF)}, "finished": {"1/0": RESULT}, "failed": {"1/1": [RESULT]}}
+    )
+    for session in ("11/0", "10/1/player_0", "0/1", "1/3"):
+        state.finish(session, RESULT)
+        state.failures(session).append(RESULT)
+    state._results, state._failures, state._to_replay = map(
+        Counted, (state._results, state._failures, state._to_replay)
+    )
+    state.close_group(make_ticket(number=1))
+    left = {"11/0", "10/1/player_0", "0/1"}
+    assert [set(dict.keys(table)) for table in (state._results, state._failures, state._to_replay)] == [
+        left,
+        left,
+        set(),
+    ]
+
+
 def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
     state = PlayState()
     state.load_state_dict({"live": {"0/0": ([TURN, OTHER], HALF)}, "finished": {}, "update": 3})

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from rl.cli import UserError
@@ -166,6 +167,19 @@ def test_tensorboard_has_the_settings_as_hyperparameters_and_the_results(tmp_pat
     loggers.close({"success_after": 0.75})
     assert hyperparameters(tmp_path) == {"lr": 0.01, "penalty": "['kl_k3:coef=0.1']", "lora": False}
     assert [(event.step, event.value) for event in events(tmp_path).Scalars("success_after")] == [(1, 0.75)]
+
+
+def test_tensorboard_has_one_event_of_all_metrics_of_an_update(tmp_path):
+    loggers = Loggers("tensorboard", run_info(tmp_path))
+    loggers.log(1, METRICS)
+    loggers.log(2, METRICS)
+    loggers.flush()
+    (file,) = (tmp_path / "tb").iterdir()
+    written = [event for event in EventFileLoader(str(file)).Load() if event.step and event.summary.value]
+    assert [(event.step, {value.tag for value in event.summary.value}) for event in written] == [
+        (1, set(METRICS)),
+        (2, set(METRICS)),
+    ]
 
 
 def test_a_run_logs_its_own_settings_and_parts(tmp_path):
