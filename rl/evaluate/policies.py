@@ -182,7 +182,7 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         finally:
             runner.close()
         if engine.failure:  # the episodes that ended before it are not a random sample
-            raise UserError(f"the sampling engine died: {engine.failure}")
+            raise UserError(engine.failure.line)
         return groups
 
     return PolicyHandle(play, close=engine.close)

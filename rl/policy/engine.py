@@ -31,6 +31,20 @@ class CutOff(Exception):
 class EngineDead(RuntimeError):
     """The engine failed in a way that it cannot recover from, such as memory that ran out."""
 
+    @property
+    def line(self) -> str:
+        """What a run says that ends because of it."""
+        return f"the sampling engine died: {self}"
+
+
+class EngineRefuses(EngineDead):
+    """The engine works, and cannot do what is asked of it. The message says what to use instead."""
+
+    @property
+    def line(self) -> str:
+        """See `EngineDead`."""
+        return str(self)
+
 
 class Policy(Protocol):
     """What an episode needs: prompts of token ids in, sampled token ids out.

@@ -189,7 +189,7 @@ class Session:
             self.trainees.notify_of_failure(None)
         checkpointer.finish()
         if failure := self.trainees.failure:
-            raise TrainingStopped(f"the sampling engine died: {failure}")
+            raise TrainingStopped(failure.line)
         if loop.stopping.is_set():
             return self._report_interruption()
         self.console.ended(self.progress.update, loop.end_reason())

@@ -109,7 +109,7 @@ async def _play(
             raise TrainingStopped(reason) from None
         raise
     if engines.failure:  # the episodes that had ended by then are a biased sample
-        raise TrainingStopped(f"the sampling engine died: {engines.failure}")
+        raise TrainingStopped(engines.failure.line)
     if not any(group.trajectories for group in groups):
         split = groups_to_play[0].split
         raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].failure}")

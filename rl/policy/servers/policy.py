@@ -15,7 +15,7 @@ from torch import nn
 
 from agents.images import PlacedImage
 from rl.policy import lora
-from rl.policy.engine import Engine, EngineDead
+from rl.policy.engine import Engine, EngineDead, EngineRefuses
 from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import max_sequence_length, text_config
 from rl.policy.pool.routing import Router
@@ -105,7 +105,7 @@ class ServerPolicy(Engine):
     ) -> Completion:
         """Sample one reply; arguments, result and errors are as `Policy.sample` says.
 
-        Images are refused as by an engine that has died, which ends the run.
+        Images are refused, which ends the run.
         """
         if not 0 < len(prompt) < self.context:
             raise ValueError(
@@ -113,10 +113,11 @@ class ServerPolicy(Engine):
             )
         self._main_loop = asyncio.get_running_loop()
         if images:
-            self._fail(
+            refusal = (
                 "a server of --engine-url is given text alone, and this environment shows images; use --engine "
                 "vllm:process in a new run"
             )
+            self._fail(refusal, EngineRefuses)
             await asyncio.wrap_future(self._thread.submit(self._ready_servers()))
         return await asyncio.wrap_future(self._thread.submit(self._sample(prompt, params, session, resume_from)))
 
@@ -209,10 +210,10 @@ class ServerPolicy(Engine):
     async def _ready_servers(self) -> list[int]:
         return await self._fleet.ready(lambda: self.failure, is_patient=lambda: self.on_failure is not None)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, kind: type[EngineDead] = EngineDead) -> None:
         """Note that nothing can be sampled any more."""
         if self.failure is None:
-            self.failure = EngineDead(reason)
+            self.failure = kind(reason)
         self._thread.call(self._fleet.notify)
         call, loop = self.on_failure, self._main_loop
         if call is None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agents.images import PlacedImage
 from rl.policy.engine import EngineDead
 from rl.policy.servers import fleet
 from rl.policy.servers.address import server_url
@@ -344,3 +345,13 @@ def test_a_model_that_reads_images_sees_another_token_where_one_of_an_image_was_
     fake.describes["takes_images"] = False
     with pytest.raises(ValueError, match=r"was started for texts alone.*start it without --language-model-only"):
         ServerPolicy(net, [fake.url])
+
+
+def test_an_image_within_an_episode_is_refused_by_an_engine_that_is_not_said_to_be_dead(
+    net: Any, fake: FakeVLLM
+) -> None:
+    with opened(net, fake) as policy, pytest.raises(EngineDead) as error:
+        asyncio.run(policy.sample(PROMPT, params(1, 4), images=[PlacedImage(0, "image/0")]))
+    assert policy.failure is error.value
+    assert error.value.line.startswith("a server of --engine-url is given text alone, and this environment shows")
+    assert EngineDead("no memory").line == "the sampling engine died: no memory"
