@@ -103,9 +103,8 @@ class Seat:
         member, name = trajectory.member, trajectory.agent
         self.session = ticket.session(member, name)
         self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
-        self.replay, self.partial_reply = runner.play_state.start(
-            self.session, trajectory.turns, start.turns, start.reply
-        )
+        begun = runner.play_state.start(self.session, trajectory.turns, start.turns, start.reply)
+        self.replay, self.partial_reply = begun
         self.pending: Turn | None = None  # the reply that the environment has not answered completely
         self.has_diverged = False
         self._agent = self.player.make_agent()
@@ -230,11 +229,10 @@ class Seat:
         return limit is not None
 
     def _late(self, start_time: float) -> Stop | None:
-        runner = self.runner
-        if runner.clock.now() - start_time <= runner.episode_s:
+        if self.runner.clock.now() - start_time <= self.runner.episode_s:
             return None
         if not self.trajectory.turns:
-            raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
+            raise TimeoutError(f"its reset used up the {self.runner.episode_s:g} s of the episode")
         return Stop.TIME_LIMIT
 
     def _limit(self, start_time: float, prompt_tokens: int) -> Stop | None:
@@ -267,9 +265,8 @@ class Seat:
     def _divergence(self, difference: str) -> RuntimeError:
         """Mark the attempt as one whose replies must be drawn anew, because the environment does not repeat itself."""
         self.has_diverged = self.trajectory.redraw = True
-        return RuntimeError(
-            f"replayed to turn {len(self.trajectory.turns)}, the environment {difference} the first time"
-        )
+        turn = len(self.trajectory.turns)
+        return RuntimeError(f"replayed to turn {turn}, the environment {difference} the first time")
 
     async def _sample(self) -> Completion:
         """Sample the reply of the current turn, or the rest of it; TimeoutError if the policy gives up."""
