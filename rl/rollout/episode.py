@@ -17,7 +17,7 @@ from rl.rollout.faults import set_error, suspicion
 from rl.rollout.foreign_seats import make_seat
 from rl.rollout.player import Player
 from rl.rollout.runner import Runner
-from rl.rollout.seat import FIRST, Seat, Snapshot, Start
+from rl.rollout.seat import TASK_START, Seat, Snapshot, Start
 from rl.rollout.table import GameTable, SoloTable, Table
 from rl.rollout.turn_records import is_success
 
@@ -48,7 +48,7 @@ async def play_episode(
     """
     if runner.seats != ("agent",):
         raise ValueError(f"this strategy plays one seat, not {', '.join(runner.seats)}")
-    (trajectory,) = await _play(runner, ticket, member, {"agent": start or FIRST}, on_turn)
+    (trajectory,) = await _play(runner, ticket, member, {"agent": start or TASK_START}, on_turn)
     return trajectory
 
 
@@ -83,7 +83,7 @@ async def _play(
     if all(results):
         return cast(list[Trajectory], results)
     trajectories = [
-        Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, agent=name, fork=starts.get(name, FIRST).fork)
+        Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, agent=name, fork=starts.get(name, TASK_START).fork)
         for name in runner.seats
     ]
     players = [runner.player(ticket, name) for name in runner.seats]
@@ -92,7 +92,7 @@ async def _play(
     attempt, env = None, None
     try:
         env = runner.take(fresh=any(start.has_fault for start in starts.values()))
-        seats = [make_seat(runner, ticket, t, starts.get(t.agent, FIRST), env) for t in trajectories]
+        seats = [make_seat(runner, ticket, t, starts.get(t.agent, TASK_START), env) for t in trajectories]
         attempt = _Attempt(runner, ticket, env, seats, on_turn)
         await attempt.play()
         runner.put(env)

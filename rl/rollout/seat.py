@@ -65,7 +65,7 @@ class Start:
         return self.reply is not None and self.reply.finish != "abort"
 
 
-FIRST = Start()  # of an episode that begins with its task, as almost all do
+TASK_START = Start()  # of an episode that begins with its task, as almost all do
 
 
 class OpponentFault(RuntimeError):
@@ -103,8 +103,8 @@ class Seat:
         member, name = trajectory.member, trajectory.agent
         self.session = ticket.session(member, name)
         self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
-        begun = runner.play_state.start(self.session, trajectory.turns, start.turns, start.reply)
-        self.replay, self.partial_reply = begun
+        in_flight = runner.play_state.start(self.session, trajectory.turns, start.turns, start.reply)
+        self.replay, self.partial_reply = in_flight
         self.pending: Turn | None = None  # the reply that the environment has not answered completely
         self.has_diverged = False
         self._agent = self.player.make_agent()

@@ -52,8 +52,8 @@ class Logger:
         """Write one event that holds all values: `add_scalar` would write an event for each."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        named = [Summary.Value(tag=key, simple_value=float(value)) for key, value in values.items()]
-        self._open(update).file_writer.add_summary(Summary(value=named), update)
+        scalars = [Summary.Value(tag=key, simple_value=float(value)) for key, value in values.items()]
+        self._open(update).file_writer.add_summary(Summary(value=scalars), update)
 
     def _open(self, update: int) -> Any:
         if self._writer is None:

@@ -11,7 +11,7 @@ from rl.rollout.episode import play_seats
 from rl.rollout.faults import Match
 from rl.rollout.retry import groups_by_seat, next_start, retry_seats
 from rl.rollout.runner import Runner
-from rl.rollout.seat import FIRST, Start
+from rl.rollout.seat import TASK_START, Start
 
 
 @plays_seats
@@ -45,7 +45,7 @@ async def play_member(
         if not failures and not firsts:
             return play_seats(runner, ticket, member)
         own = {
-            name: next_start(firsts.get((member, name), FIRST), [failure[seat] for failure in failures])
+            name: next_start(firsts.get((member, name), TASK_START), [failure[seat] for failure in failures])
             for seat, name in enumerate(runner.seats)
         }
         return play_seats(runner, ticket, member, starts=own)
