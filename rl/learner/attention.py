@@ -56,20 +56,25 @@ def attend(
         window = None
     if softcap is None and sinks is None and varlen.is_served(q, v):
         return varlen.attend_spans(packing.spans, q, k, v, scale=scale, window=window)
-    n, (prefix_width, row_width) = packing.prefix_tokens, packing.widths
     if q.is_cuda and q.shape[1] != k.shape[1]:  # no fused kernel there takes both a mask and fewer key-value heads
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    qp, kp, vp = (_pad(x[:n], packing.prefix_pad, prefix_width) for x in (q, k, v))
-    qr, kr, vr = (_pad(x[n:], packing.row_pad, row_width) for x in (q, k, v))
-    keys, values = torch.cat([kp[packing.prefix_of], kr], 2), torch.cat([vp[packing.prefix_of], vr], 2)
-    prefix_mask, row_mask = packing.masks(window, q.dtype)
     softmax: Callable[..., Tensor]
     if softcap is None and sinks is None:
         softmax = partial(F.scaled_dot_product_attention, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
     else:
         softmax = partial(_capped_attention, scale=scale, softcap=softcap, sinks=sinks)
+    if packing.unshared is not None:
+        pad, unpad = packing.unshared
+        mask = packing.causal_mask(packing.max_length, window, q.dtype)
+        whole = (_pad(x, pad, packing.max_length) for x in (q, k, v))
+        return _unpad(softmax(*whole, attn_mask=mask, is_causal=mask is None), unpad)
+    n, (prefix_width, row_width) = packing.prefix_tokens, packing.widths
+    qp, kp, vp = (_pad(x[:n], packing.prefix_pad, prefix_width) for x in (q, k, v))
+    qr, kr, vr = (_pad(x[n:], packing.row_pad, row_width) for x in (q, k, v))
+    keys, values = torch.cat([kp[packing.prefix_of], kr], 2), torch.cat([vp[packing.prefix_of], vr], 2)
+    prefix_mask = packing.causal_mask(prefix_width, window, q.dtype)
     yp = softmax(qp, kp, vp, attn_mask=prefix_mask, is_causal=prefix_mask is None)
-    yr = softmax(qr, keys, values, attn_mask=row_mask)
+    yr = softmax(qr, keys, values, attn_mask=packing.row_mask(window, q.dtype))
     return torch.cat([_unpad(yp, packing.prefix_unpad), _unpad(yr, packing.row_unpad)])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -105,7 +106,12 @@ class Packing:
         self.prefix_length = torch.as_tensor(prefix_length[prefix_of], device=device)  # (B,)
         self._lengths = prefix_length, row_length, prefix_of
         self.windows: set[int | None] = set()  # those that a model's layers asked for
-        self._masks: dict[tuple[int | None, torch.dtype], tuple[Tensor | None, Tensor]] = {}
+        self._masks: dict[tuple[Any, ...], Tensor] = {}
+        # Where no prefix is shared, how each whole sequence is padded and back; None if any is.
+        self.unshared: tuple[Tensor, Tensor] | None = None
+        if not opening and len(prefixes) == len(rows):
+            sequence = np.concatenate([np.repeat(np.arange(len(rows)), n) for n in (prefix_length, row_length)])
+            self.unshared = _whole_indices(sequence, position, prefix_start, self.max_length, device)
         predict = [
             np.concatenate([[prefix_start[p] + prefix_length[p] - 1], start + np.arange(n - 1)])
             for p, start, n in zip(prefix_of, row_start, row_length, strict=True)
@@ -125,12 +131,25 @@ class Packing:
         """Where the sequences begin, for attention that takes no masks."""
         return Spans.of(*self._lengths, self.ids.device)
 
-    def masks(self, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor]:
-        """Return the additive masks of prefixes and rows over their keys, made once for all layers.
+    def causal_mask(self, width: int, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        """Return the additive mask (width, width) of sequences that attend to themselves, made once for all layers.
 
-        Additive, since of a boolean mask every call of the attention would keep a copy. That of the prefixes (width,
-        width) is None where they are causal and nothing else; that of the rows (B, 1, T, prefix width + T) is over the
-        keys of the prefix, padded to the widest, and the row's own.
+        None without a `window`: it is causal and nothing else. Additive, since of a boolean mask every call of the
+        attention would keep a copy.
+        """
+        if window is None:
+            return None
+        key = width, window, dtype
+        if key not in self._masks:
+            place = torch.arange(width, device=self.ids.device)
+            distance = place[:, None] - place
+            self._masks[key] = _additive((distance >= 0) & (distance < window), dtype)
+        return self._masks[key]
+
+    def row_mask(self, window: int | None, dtype: torch.dtype) -> Tensor:
+        """Return the additive mask (B, 1, T, prefix width + T) of the rows over their keys, made once for all layers.
+
+        The keys are those of the prefix, padded to the widest, and the row's own.
         """
         key = window, dtype
         if key not in self._masks:
@@ -140,12 +159,9 @@ class Packing:
             keys = torch.cat([in_prefix.expand(len(query), -1), query], 1)  # (B, prefix width + T)
             visible = keys[:, None] <= query[:, :, None]
             visible[:, :, :prefix_width] &= (in_prefix < self.prefix_length[:, None])[:, None]
-            causal = None
             if window is not None:
                 visible &= query[:, :, None] - keys[:, None] < window
-                distance = in_prefix[:, None] - in_prefix
-                causal = _additive((distance >= 0) & (distance < window), dtype)
-            self._masks[key] = causal, _additive(visible[:, None], dtype)
+            self._masks[key] = _additive(visible[:, None], dtype)
         return self._masks[key]
 
 
@@ -178,3 +194,16 @@ def _pad_indices(start: np.ndarray, length: np.ndarray, device: torch.device) ->
     inside = column < length[:, None]
     pad = np.where(inside, start[:, None] + column, start[:, None])
     return torch.as_tensor(pad.ravel(), device=device), torch.as_tensor(np.nonzero(inside.ravel())[0], device=device)
+
+
+def _whole_indices(
+    sequence: np.ndarray, position: np.ndarray, first: np.ndarray, width: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Indices of packed tokens (N,) into a padded block of whole sequences and back.
+
+    `sequence` and `position` (N,) say where a token stands, `first` (B,) which is the first of each sequence.
+    """
+    back = sequence * width + position
+    pad = np.repeat(first, width)
+    pad[back] = np.arange(len(back))
+    return torch.as_tensor(pad, device=device), torch.as_tensor(back, device=device)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from rl.policy.gpu.kernels import elementwise_kernels
@@ -146,7 +147,7 @@ class Decoder:
         block = partial(checkpoint, self._block, use_reentrant=False, preserve_rng_state=False)
         for index in range(len(weights.layers)):
             x = (block if recompute else self._block)(weights.layers, index, x, rotary, attention)
-        return F.rms_norm(x, (x.shape[-1],), weights.norm, self.eps)
+        return rms_norm(x, weights.norm, self.eps)
 
     def _block(
         self,
@@ -158,28 +159,27 @@ class Decoder:
     ) -> Tensor:
         """Apply block `index` to x (N, E)."""
         layer = layers[index]
-        (cos, sin), width = rotary, (self.head_dim,)
+        cos, sin = rotary
         qk_heads = self.heads + self.kv_heads
-        y = F.rms_norm(x, (x.shape[-1],), layer.norm, self.eps)
+        y = rms_norm(x, layer.norm, self.eps)
         if len(layer.qkv) == 1:
             qkv = layer.qkv[0](y).view(x.shape[0], -1, self.head_dim)
-            qk, v = qkv[:, :qk_heads], qkv[:, qk_heads:]
+            qk, v = qkv.split((qk_heads, self.kv_heads), 1)  # the gradient of slices would be padded and summed
             if layer.q_norm is not None and layer.k_norm is not None:
-                q = F.rms_norm(qk[:, : self.heads], width, layer.q_norm, self.eps)
-                qk = torch.cat([q, F.rms_norm(qk[:, self.heads :], width, layer.k_norm, self.eps)], 1)
-            qk = rotate(qk, cos, sin)
-            q, k = qk[:, : self.heads], qk[:, self.heads :]
+                q, k = qk.split((self.heads, self.kv_heads), 1)
+                q = rms_norm(q, layer.q_norm, self.eps)
+                qk = torch.cat([q, rms_norm(k, layer.k_norm, self.eps)], 1)
+            q, k = rotate(qk, cos, sin).split((self.heads, self.kv_heads), 1)
         else:
             q, k, v = (one(y).view(x.shape[0], -1, self.head_dim) for one in layer.qkv)
             if layer.q_norm is not None and layer.k_norm is not None:
-                q = F.rms_norm(q, width, layer.q_norm, self.eps)
-                k = F.rms_norm(k, width, layer.k_norm, self.eps)
+                q = rms_norm(q, layer.q_norm, self.eps)
+                k = rms_norm(k, layer.k_norm, self.eps)
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         y = attention(index, q, k, v)
         x = x + layer.out(y)
-        y = F.rms_norm(x, (x.shape[-1],), layer.mlp_norm, self.eps)
-        gate, up = apply_two(layer.gate_up, y)
-        return x + layer.down(gated_silu(gate, up))
+        y = rms_norm(x, layer.mlp_norm, self.eps)
+        return x + layer.down(gated(layer.gate_up, y))
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -193,6 +193,65 @@ def gated_silu(gate: Tensor, up: Tensor) -> Tensor:
     """Return silu(gate) * up for gate and up (N, F)."""
     kernels = elementwise_kernels(gate)
     return kernels.gated_silu(gate, up) if kernels else F.silu(gate) * up
+
+
+def gated(projections: Sequence[Projection], x: Tensor) -> Tensor:
+    """Return silu(gate) * up (N, F) of x (N, E), with projections that are one tuple, fused or not."""
+    if len(projections) == 1 and on_cpu_with_gradient(x):
+        return _GatedSilu.apply(projections[0](x))
+    return gated_silu(*apply_two(projections, x))
+
+
+class _GatedSilu(torch.autograd.Function):
+    """`gated_silu` of both halves of (N, 2F), whose gradient is written in its place instead of being joined."""
+
+    @staticmethod
+    def forward(ctx: Any, both: Tensor) -> Tensor:
+        gate, up = both.chunk(2, -1)
+        active = F.silu(gate)
+        ctx.save_for_backward(both, active)
+        return active * up
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        both, active = ctx.saved_tensors
+        (gate, up), out = both.chunk(2, -1), torch.empty_like(both)
+        torch.mul(grad, active, out=out[:, active.shape[-1] :])
+        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=out[:, : active.shape[-1]])
+        return out
+
+
+def on_cpu_with_gradient(x: Tensor) -> bool:
+    """Whether to use gradients of our own, which are for the precision of training on a CPU."""
+    return torch.is_grad_enabled() and x.dtype == torch.float32 and x.device.type == "cpu"
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Return x (..., E) over its root mean square, times the weight (E,)."""
+    if on_cpu_with_gradient(x):
+        return _RMSNorm.apply(x, weight, eps)
+    return F.rms_norm(x, weight.shape, weight, eps)
+
+
+class _RMSNorm(torch.autograd.Function):
+    """`F.rms_norm` in float32 with a gradient of half as many passes over memory; the same bits forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        scale = x.pow(2).mean(-1, keepdim=True).add_(eps).rsqrt_()
+        unit = x * scale
+        ctx.save_for_backward(unit, scale, weight)
+        return unit * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        unit, scale, weight = ctx.saved_tensors
+        product = grad * unit
+        along = (product @ weight).unsqueeze(-1)
+        inner = (grad * weight).addcmul_(unit, along, value=-1 / unit.shape[-1])
+        return inner.mul_(scale), product.flatten(0, -2).sum(0), None
 
 
 class Layers(Sequence[LayerWeights]):

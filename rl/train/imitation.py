@@ -200,21 +200,21 @@ def batches(episodes: Demonstrations, seed: int) -> Iterator[tuple[int, list[Row
     """
     opening = common_opening(episodes.first(STEP_ROWS))
     rng = generator(seed, "imitation order")
-
-    def own_tokens(row: Row) -> int:
-        return row.size + len(row.prefix) - opening
-
+    rows: dict[int, list[Row]] = {}  # of the episodes that were used
     batch: list[Row] = []
-    num_episodes = 0
+    tokens = 0
     for passes in range(MAX_PASSES):
         for number in rng.permutation(len(episodes)).tolist() if passes else range(len(episodes)):
-            episode, num_episodes = episodes[number], max(num_episodes, number + 1)
-            batch += trajectory_rows(episode, np.ones(episode.num_sampled), number=number, group=number)
-            if len(batch) >= STEP_ROWS or sum(map(own_tokens, batch)) >= STEP_TOKENS:
-                yield num_episodes, batch
-                batch = []
+            if number not in rows:
+                episode = episodes[number]
+                rows[number] = trajectory_rows(episode, np.ones(episode.num_sampled), number=number, group=number)
+            batch += rows[number]
+            tokens += sum(row.size + len(row.prefix) - opening for row in rows[number])
+            if len(batch) >= STEP_ROWS or tokens >= STEP_TOKENS:
+                yield len(rows), batch
+                batch, tokens = [], 0
     if batch:
-        yield num_episodes, batch
+        yield len(rows), batch
 
 
 def common_opening(episodes: Sequence[Trajectory]) -> int:
