@@ -194,6 +194,7 @@ def hall(about: str, *dials: str, arms: tuple[str, ...], decisive: int = 3, toke
 
 
 CRITIC = "turn_ppo --credit turn_gae:lam=0.5"
+TWO_LEVELS = "bilevel_ppo --credit bilevel_gae:lam=0.5"
 AT_ONCE = "turn_grpo --credit turn_returns:gamma=0"
 
 COMPARISONS |= {
@@ -201,6 +202,11 @@ COMPARISONS |= {
         "the last 3 of 8 doors decide",
         "placement=late",
         arms=("gigpo", "hgpo", "graph", "arpo", "tree_grpo", CRITIC),
+    ),
+    "doors-late-more": hall(
+        "the last 3 of 8 doors decide: two levels of advantages, and trees that fork at every turn",
+        "placement=late",
+        arms=(TWO_LEVELS, "portool"),
     ),
     "doors-early": hall("the first 3 of 8 doors decide", "placement=early", arms=("gigpo", "hgpo", "graph", CRITIC)),
     **{
@@ -231,3 +237,13 @@ COMPARISONS |= {
         arms=("arpo", "tree_grpo", "graph"),
     ),
 }
+BY_BITS = "igpo --score none --credit information_gain:gain=bits"  # by the environment's posterior, not the policy's
+SECRET = ("--turn-tokens", "4", "--groups", "4", "--eval-episodes", "50")
+COMPARISONS["doors-ask"] = Comparison(
+    "tests reveal a secret; the start reads evidence and asks at random",
+    "benchmarks/compare/guesser.py:Guesser",
+    (*SECRET, "--lr", "3e-4", "--minibatches", "1"),
+    24_000,
+    tuple((arm, "grpo") for arm in ("igpo", BY_BITS, "infopo")),
+    start=(*SECRET, "--size", "8", "--cold-start", "3000", "--cold-start-until", "0.2"),
+)
