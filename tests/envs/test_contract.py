@@ -16,17 +16,22 @@ from sandboxes.extras import install_command
 from tests.support.paths import DOCS, ENVIRONMENTS
 
 CHEAP = ("math/", "games/", "multi/")  # families whose episodes cost so little that every task is played each time
-FEW = 6  # tasks of the others; `-m long` plays all
+PROGRAMS = ("math/Python-v0", "multi/CoderTester-v0")  # of theirs, those that run programs
+FEW = 6  # tasks of these and the other families; `-m long` plays all
+
+
+def is_cheap(name):
+    return name.startswith(CHEAP) and name not in PROGRAMS
 
 
 @pytest.mark.parametrize(
     ("row", "tasks"),
     [
-        *(pytest.param(row, None if row.id.startswith(CHEAP) else FEW, id=row.id) for row in ROWS),
+        *(pytest.param(row, None if is_cheap(row.id) else FEW, id=row.id) for row in ROWS),
         *(
             pytest.param(row, None, id=f"{row.id}-all", marks=pytest.mark.long)
             for row in ROWS
-            if not row.id.startswith(CHEAP)
+            if not is_cheap(row.id)
         ),
     ],
 )
