@@ -28,11 +28,7 @@ def is_cheap(name):
     ("row", "tasks"),
     [
         *(pytest.param(row, None if is_cheap(row.id) else FEW, id=row.id) for row in ROWS),
-        *(
-            pytest.param(row, None, id=f"{row.id}-all", marks=pytest.mark.long)
-            for row in ROWS
-            if not is_cheap(row.id)
-        ),
+        *(pytest.param(row, None, id=f"{row.id}-all", marks=pytest.mark.long) for row in ROWS if not is_cheap(row.id)),
     ],
 )
 def test_the_environment_keeps_its_promises(row, tasks):
