@@ -33,6 +33,7 @@ ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS, VOTE_TASKS = (
     200,
     5,
 )  # tasks that each check plays at most
+ENOUGH_GAMES = 20  # with fewer, an oracle may be below random replies by luck
 THINKING_TASKS = 5
 THINKING_FORMS = {
     "on the lines before": "{}\n{}",
@@ -63,7 +64,10 @@ def oracle(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def _contest_faults(env: Env, indices: range) -> Iterator[str]:
-    """Yield a line where the oracle of a contest is invalid, earns too much, or loses more than random replies do."""
+    """Yield a line where the oracle of a contest is invalid, earns too much, or loses more than random replies do.
+
+    The latter only with at least `ENOUGH_GAMES` games.
+    """
     totals = {"oracle": 0.0, "random": 0.0}
     for index in indices:
         episode = play(env, oracle_replies, index=index)
@@ -75,7 +79,7 @@ def _contest_faults(env: Env, indices: range) -> Iterator[str]:
             yield f"task {env.task.id}: the oracle earns {episode.total_reward}, more than max_return {env.max_return}"
         totals["oracle"] += episode.total_reward
         totals["random"] += play(env, random_replies(index), index=index).total_reward
-    if totals["oracle"] < totals["random"]:
+    if len(indices) >= ENOUGH_GAMES and totals["oracle"] < totals["random"]:
         yield f"the oracle earns {totals['oracle']:g} in {len(indices)} games, random replies {totals['random']:g}"
 
 

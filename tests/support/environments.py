@@ -234,3 +234,17 @@ class Fails(Echo):
             Fails.has_failed = True
             raise OSError("sandbox 2 is starting")
         return super().reply(action)
+
+
+class LosingOracle(Echo):
+    """A contest whose oracle plays valid replies and loses, where random ones win."""
+
+    is_contest = True
+    words = tuple(f"word{number}" for number in range(30))
+
+    def oracle(self):
+        while True:
+            yield assistant("resign")
+
+    def random(self, rng):
+        return assistant(self.task.answer)
