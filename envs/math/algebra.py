@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -11,13 +12,19 @@ from envs.episodes.guide import Guide
 from envs.grading.exact import member_numbers
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 
+_UNKNOWN = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])(?!\s+[A-Za-z]{2})")  # a letter that is no word
+_ITEM = r"^\s*(?:(?:[-•]|[0-9]+[.)])\s+)?"  # the beginning, maybe of a list's item
+_IS_X = re.compile(
+    rf"(?:{_ITEM}|[^\w\s^/+.)}}\]*-]\s*|[A-Za-z]{{2}}\s+|[.!?]\s+)x(?:_?[0-9]|_\{{[0-9]\}})?[\s$\\)\]]*$"
+)
+
 
 class Algebra(GeneratedProblems):
     """Solve an equation for x.
 
     Observation: `3x + 4 = 19`, one user message. In full style the instructions and `Solve for x: 3x + 4 = 19`.
     Action: the solution, `5`, `-7/3`, or at level 4 all of them, `-2, 5`; `x = 5`, boxes and sentences are read as
-    `envs.grading.math.verify` says. A solution must be a number, not an expression.
+    `envs.grading.math.verify` says. A solution must be a number, not an expression, and of x: `4x = 20` states none.
     Reward: 1 if the value, or at level 4 the set of values, is right, else 0.
     Episode end: after the first reply.
     Levels: 0 one step (`x + 17 = 40`); 1, the default, two steps; 2 the unknown on both sides; 3 brackets, and
@@ -52,6 +59,10 @@ class Algebra(GeneratedProblems):
         task = "Find all solutions" if self.level == 4 else "Solve for x"
         return Problem(equation, f"{task}: {equation}", answer, equation)
 
+    def answer_in(self, reply: str) -> str:
+        """Return the reply; nothing if its last line gives a value to something else than x, as `4x = 20` does."""
+        return reply if self.level == 4 or is_value_of_x(reply.rstrip().rpartition("\n")[2]) else ""
+
     def random(self, rng: np.random.Generator) -> Any:
         """Return a whole number from -99 to 99; at level 4 two."""
         first = super().random(rng)
@@ -63,6 +74,13 @@ class Algebra(GeneratedProblems):
         """Return the solutions with 101 added to the first."""
         first, *others = member_numbers(self.task.answer) or [Fraction(0)]
         return ", ".join(map(format_number, [first + 101, *others]))
+
+
+def is_value_of_x(line: str) -> bool:
+    """Whether the last value that a line gives to a letter is that of x. True for a line without one."""
+    sides = [re.split("[,;]", side)[-1] for side in line.replace("**", "").split("=")[:-1]]
+    named = next((side for side in reversed(sides) if _UNKNOWN.search(side)), None)  # x = 6/3 = 2 has a second side
+    return named is None or _IS_X.search(named) is not None
 
 
 Equation = tuple[str, list[Fraction]]
