@@ -152,7 +152,6 @@ def open_local_model(
     check_model(args.policy, names=names, flag=flag)
     import torch  # takes seconds, and a script plays without it
 
-    from rl.policy.kv_cache import quarter_of_gpu
     from rl.policy.model_config import max_sequence_length
     from rl.policy.pretrained import load_pretrained, resolve_device
 
@@ -163,7 +162,6 @@ def open_local_model(
     reply, episode = of_evaluation(args.most_turns, turn_tokens=args.turn_tokens, is_tiny=args.is_tiny)
     context = args.max_tokens or min(context or episode, max_sequence_length(model, args.engine))
     sizes: dict[str, Any] = {"slots": slots, "context": context, "engines": args.engines}
-    sizes["cache_bytes"] = quarter_of_gpu(next(model.parameters()).device)
     engine = open_engine(args.engine, model, **sizes, devices=args.engine_devices, dtype=dtype, cluster=args.cluster)
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)

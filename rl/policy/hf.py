@@ -16,7 +16,7 @@ from rl.policy.drafts.hidden import last_states
 from rl.policy.drafts.verify import verify
 from rl.policy.engine import EngineDead
 from rl.policy.images.inputs import image_inputs
-from rl.policy.kv_cache import DEFAULT_BYTES, KVCache
+from rl.policy.kv_cache import KVCache
 from rl.policy.quantised.linear import is_quantised, quantise
 from rl.policy.request import Request
 from rl.policy.sampling import likeliest_rows, sample_rows
@@ -40,7 +40,7 @@ class HFPolicy(BatchingEngine):
         *,
         slots: int = 256,
         context: int | None = None,
-        cache_gib: float = DEFAULT_BYTES / 2**30,
+        cache_gib: float = 4.0,
         dtype: torch.dtype | None = None,
         fake_fp8: bool = False,
     ) -> None:
@@ -71,7 +71,7 @@ class HFPolicy(BatchingEngine):
         if max_tokens < self.context:
             raise ValueError(
                 f"one sequence of {self.context} tokens needs {per_token * self.context / 2**30:.1f} GiB of cache; "
-                f"{cache_gib:.1f} GiB are allowed: --max-tokens {max_tokens} fits"
+                f"{cache_gib} GiB are allowed: --max-tokens {max_tokens} fits"
             )
         self.cache = KVCache(
             layers=self.forward.layers,

@@ -8,15 +8,6 @@ import numpy as np
 import torch
 
 MIN_SHARED = 16  # shorter common prefixes are computed anew, not copied
-DEFAULT_BYTES = 4 * 2**30  # most memory of a cache where there is no more room for certain
-
-
-def quarter_of_gpu(device: torch.device) -> int | None:
-    """Return a quarter of the free memory of a GPU, at least `DEFAULT_BYTES`; None for another device.
-
-    It is for the cache of an engine that samples a fixed model, beside which more such engines may be opened.
-    """
-    return max(DEFAULT_BYTES, torch.cuda.mem_get_info(device)[0] // 4) if device.type == "cuda" else None
 
 
 class KVCache:

@@ -102,7 +102,6 @@ def open_engine(
     slots: int = 256,
     context: int | None = None,
     reserve_bytes: int | None = None,
-    cache_bytes: int | None = None,
     following: int = 0,
     devices: str = "",
     dtype: str = "",
@@ -119,7 +118,6 @@ def open_engine(
         slots: Most sequences sampled at a time.
         context: Most tokens of one sequence; None for the most that the model can compute.
         reserve_bytes: Memory that a trainer will still take on the model's device; None if nothing is trained.
-        cache_bytes: Most bytes of keys and values of an engine hf that is alone; None for the default of `HFPolicy`.
         following: Engines that will be started after it on the same device, and get as much of the memory.
         devices: CUDA devices of an engine in a process of its own, such as `1,2`; empty for the model's device.
         dtype: Precision that replies are sampled in, one of `DTYPES`; empty for `default_dtype`.
@@ -164,7 +162,7 @@ def open_engine(
             dtype=dtype,
             draws=name.rpartition(":")[2] if name.endswith(DRAWS) else "",
         )
-    return _open_hf(model, slots, context, dtype, cache_bytes)
+    return _open_hf(model, slots, context, dtype)
 
 
 def _open_servers(model: nn.Module, urls: Sequence[str], slots: int, context: int | None, dtype: str) -> Engine:
@@ -173,11 +171,10 @@ def _open_servers(model: nn.Module, urls: Sequence[str], slots: int, context: in
     return ServerPolicy(model, urls, slots=slots, context=context, dtype=dtype)
 
 
-def _open_hf(model: nn.Module, slots: int, context: int | None, dtype: str, cache_bytes: int | None) -> Engine:
+def _open_hf(model: nn.Module, slots: int, context: int | None, dtype: str) -> Engine:
     import torch
 
     from rl.policy.hf import HFPolicy
 
     computing = getattr(torch, torch_name(dtype)) if dtype else None
-    more = {} if cache_bytes is None else {"cache_gib": cache_bytes / 2**30}
-    return HFPolicy(model, slots=slots, context=context, dtype=computing, fake_fp8=dtype == FAKE_FP8, **more)
+    return HFPolicy(model, slots=slots, context=context, dtype=computing, fake_fp8=dtype == FAKE_FP8)

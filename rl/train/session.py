@@ -105,8 +105,7 @@ class Session:
         with self.memory_report.explain_out_of_memory():
             self.model.to(device)
             own = self.roles, self.trained_model, self.settings, recipe, self.renderer
-            room: dict[str, Any] = {"memory": report.estimate, "cache_bytes": report.work.cache_limit}
-            self.trainees = Trainees.open(*own, slots=slots, **room, is_dry_run=is_dry_run)
+            self.trainees = Trainees.open(*own, slots=slots, memory=report.estimate, is_dry_run=is_dry_run)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
         policies = self._make_agent, self.trainees, self.max_tokens
         workers = Workers.open(settings.workers * (not is_dry_run), settings.cluster)

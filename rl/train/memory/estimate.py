@@ -19,6 +19,7 @@ from rl.train.memory.model_shape import ModelShape
 from rl.train.memory.vision import vision_bytes
 from rl.train.memory.workload import FLOAT_BYTES, Workload
 
+MAX_CACHE_BYTES = 4 * 2**30  # limit of the cache of `HFPolicy`
 FROZEN_SLOTS = 256  # sequences that `HFPolicy` samples at a time unless it is told otherwise
 
 
@@ -229,6 +230,6 @@ def _logits_bytes(shape: ModelShape, work: Workload) -> int:
 
 
 def _cache_bytes(shape: ModelShape, work: Workload) -> int:
-    """Bytes of cached keys and values, of all sequences at full length or of what the limit lets in."""
+    """Bytes of cached keys and values, of all sequences at full length or of what fits into `MAX_CACHE_BYTES`."""
     sequence = 2 * shape.layers * shape.keys * work.itemsize * work.context
-    return max(sequence, min(work.slots * sequence, work.cache_limit))
+    return max(sequence, min(work.slots * sequence, MAX_CACHE_BYTES))

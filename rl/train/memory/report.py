@@ -34,7 +34,7 @@ class MemoryReport:
         """
         self.model, self.free, self.is_resumed = model, free, is_resumed
         self.recompute: bool = _needs_recomputing(model, work, free) if recompute is None else recompute
-        self.work = with_more_cache(model, replace(work, recompute=self.recompute), free)
+        self.work = replace(work, recompute=self.recompute)
         self.estimate: Estimate = estimate(model, self.work)
 
     def lines(self) -> Iterator[str]:
@@ -112,19 +112,6 @@ def savings(model: nn.Module, work: Workload, *, is_sampling: bool = False) -> l
         if changed_work != work
     ]
     return [way for way in totals if way[1] < current]
-
-
-def with_more_cache(model: nn.Module, work: Workload, free: int | None) -> Workload:
-    """Return `work` with caches that may fill half of what everything else leaves of a GPU with `free` bytes.
-
-    More episodes are then sampled at a time. It is returned as it is for a CPU (None), where memory is not for one
-    process alone, and for engines other than hf.
-    """
-    if free is None or not work.slots:
-        return work
-    rest = max(0, free - estimate(model, work).total)
-    caches = work.policies * work.versions + work.past
-    return replace(work, cache_limit=work.cache_limit + rest // 2 // caches)
 
 
 def _needs_recomputing(model: nn.Module, work: Workload, free: int | None) -> bool:

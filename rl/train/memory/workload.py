@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from rl.policy import lora
-from rl.policy.kv_cache import DEFAULT_BYTES
 from rl.policy.registry import torch_name
 from rl.settings import Settings
 from rl.train.memory.vision import image_tokens
@@ -27,7 +26,6 @@ class Workload:
         prompt: Tokens of the prompt that the members of a group share, part of `context`.
         size: Episodes per group.
         slots: Sequences that the hf engine samples at a time; 0 for an engine with memory of its own.
-        cache_limit: Most bytes of the keys and values of each hf engine.
         itemsize: Bytes of one weight.
         sampler_itemsize: Bytes of one weight of an hf engine of another precision; 0 for one that shares the model's.
         rank: Rank of the adapters; 0 if the weights are trained.
@@ -50,7 +48,6 @@ class Workload:
     prompt: int = 1
     size: int = 1
     slots: int = 0
-    cache_limit: int = DEFAULT_BYTES
     itemsize: int = FLOAT_BYTES
     sampler_itemsize: int = 0
     rank: int = 0

@@ -54,14 +54,15 @@ class Trainee:
         recipe: Recipe,
         renderer: Renderer,
         *,
+        slots: int,
         devices: str = "",
         others: int = 0,
-        **sizes: Any,
+        reserve_bytes: int = 0,
     ) -> Trainee:
         """Start the engine and the learner of a model that is on its device.
 
-        `devices` and `sizes` (`slots`, `reserve_bytes`, `cache_bytes`) are as of `open_engine`. `others` counts
-        policies that follow on the same device, for which an engine leaves memory.
+        `slots` is the most sequences that are sampled at a time, `devices` and `reserve_bytes` are as of `open_engine`.
+        `others` counts policies that follow on the same device, for which an engine leaves memory.
 
         Raises `ValueError` for an engine or a learner that cannot compute the model.
         """
@@ -70,7 +71,8 @@ class Trainee:
             open_engine,
             s.engine,
             model,
-            **sizes,
+            reserve_bytes=reserve_bytes,
+            slots=slots,
             context=s.max_tokens or 0,
             following=others,
             devices=devices,
@@ -130,13 +132,11 @@ class Trainees:
         *,
         slots: int,
         memory: Estimate,
-        cache_bytes: int | None = None,
         is_dry_run: bool = False,
     ) -> Trainees:
         """Open a policy for each role, the first of them on `trained_model` and the others on twins of it.
 
-        `memory` is the estimate of what they need, of which their engines leave what is not theirs; `cache_bytes` is as
-        of `open_engine`.
+        `memory` is the estimate of what they need, of which their engines leave what is not theirs.
         With `is_dry_run` they sample and train in this process whatever the settings say: no other one is started, and
         neither vLLM nor a device beside the model's is needed.
 
@@ -152,9 +152,8 @@ class Trainees:
                 others, own = len(roles) - 1 - number, devices[number]
                 phases = {"has_scores": bool(recipe.score), "is_overlapping": bool(settings.overlap)}
                 reserve = engine_reserve(model.model, memory, policies=len(roles), others=others, **phases)
-                sizes: Any = {"slots": slots, "reserve_bytes": reserve, "cache_bytes": cache_bytes}
-                what = role, model, settings, recipe, renderer
-                trainees.append(Trainee.open(*what, devices=own, others=others, **sizes))
+                open_one = partial(Trainee.open, slots=slots, devices=own, others=others, reserve_bytes=reserve)
+                trainees.append(open_one(role, model, settings, recipe, renderer))
         except BaseException:
             for trainee in trainees:
                 trainee.policy.close()
