@@ -33,7 +33,7 @@ ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS, VOTE_TASKS = (
     200,
     5,
 )  # tasks that each check plays at most
-ENOUGH_GAMES = 20  # with fewer, an oracle may be below random replies by luck
+ENOUGH_GAMES = 20  # in fewer, an oracle may be below random replies by luck
 THINKING_TASKS = 5
 THINKING_FORMS = {
     "on the lines before": "{}\n{}",
@@ -47,7 +47,8 @@ JUNK = ("", " ", "\n\n", "zzz", "?!", "lorem ipsum dolor sit amet", "\u65e5\u672
 def oracle(under_test: EnvUnderTest) -> Iterator[str]:
     """The oracle earns the maximum, with success, on every held-out task; in a contest, no less than random replies.
 
-    Yields a line for each fault; none if the claim holds.
+    The latter is compared in `ENOUGH_GAMES` games or more, in which fewer tasks are played from several seeds. Yields a
+    line for each fault; none if the claim holds.
     """
     with under_test.make() as env:
         if env.is_contest:
@@ -66,11 +67,12 @@ def oracle(under_test: EnvUnderTest) -> Iterator[str]:
 def _contest_faults(env: Env, indices: range) -> Iterator[str]:
     """Yield a line where the oracle of a contest is invalid, earns too much, or loses more than random replies do.
 
-    The latter only with at least `ENOUGH_GAMES` games.
+    Tasks that are fewer than `ENOUGH_GAMES` are played from several seeds.
     """
+    games = [(index, seed) for seed in range(-(-ENOUGH_GAMES // len(indices))) for index in indices]
     totals = {"oracle": 0.0, "random": 0.0}
-    for index in indices:
-        episode = play(env, oracle_replies, index=index)
+    for index, seed in games:
+        episode = play(env, oracle_replies, index=index, seed=seed)
         if not has_oracle(env):
             raise Untestable("there is no oracle")
         if not episode.is_over or not all(turn[4]["valid"] for turn in episode.turns):
@@ -78,9 +80,9 @@ def _contest_faults(env: Env, indices: range) -> Iterator[str]:
         if episode.total_reward > env.max_return + 1e-9:
             yield f"task {env.task.id}: the oracle earns {episode.total_reward}, more than max_return {env.max_return}"
         totals["oracle"] += episode.total_reward
-        totals["random"] += play(env, random_replies(index), index=index).total_reward
-    if len(indices) >= ENOUGH_GAMES and totals["oracle"] < totals["random"]:
-        yield f"the oracle earns {totals['oracle']:g} in {len(indices)} games, random replies {totals['random']:g}"
+        totals["random"] += play(env, random_replies(index + 1000 * seed), index=index, seed=seed).total_reward
+    if totals["oracle"] < totals["random"]:
+        yield f"the oracle earns {totals['oracle']:g} in {len(games)} games, random replies {totals['random']:g}"
 
 
 def thinking_aloud(under_test: EnvUnderTest) -> Iterator[str]:

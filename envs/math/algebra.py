@@ -10,13 +10,21 @@ import numpy as np
 
 from envs.episodes.guide import Guide
 from envs.grading.exact import member_numbers
+from envs.grading.number import parse_number
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 
-_UNKNOWN = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])(?!\s+[A-Za-z]{2})")  # a letter that is no word
-_ITEM = r"^\s*(?:(?:[-•]|[0-9]+[.)])\s+)?"  # the beginning, maybe of a list's item
-_IS_X = re.compile(
-    rf"(?:{_ITEM}|[^\w\s^/+.)}}\]*-]\s*|[A-Za-z]{{2}}\s+|[.!?]\s+)x(?:_?[0-9]|_\{{[0-9]\}})?[\s$\\)\]]*$"
+_WRAPPED = re.compile(r"\\(?:math(?:bf|rm|it)|text(?:bf|it)?|boldsymbol|boxed)\s*\{([^{}]*)\}")
+_PLAIN = (
+    (re.compile(r"\\(?:cdot|times)\b|[·×]"), "*"),
+    (re.compile(r"\\(?:[RrL]\w*row|implies|to)\b|[⇒→]"), " so "),
+    (re.compile(r"−"), "-"),
+    (re.compile(r"\\[,;:!> ]|\\q?quad\b|[&~]"), " "),
+    (re.compile(r"\*\*|\\[()\[\]]|[$`\"]|(?<=:)(?==)|\bStep [0-9]+"), ""),
 )
+_LABEL = re.compile(r"(?:^|(?<=\s))(?:[-*•>]|\(?(?:[0-9]|[a-h])[.)])\s+")  # of a list's item
+_EXPRESSION = re.compile(r"(?:[0-9.]|[-+*/^()_\s]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z]))+$")
+_REACH = 200  # characters read before an equals sign
+_MULTIPLIES = re.compile(r"\b(?:minus|negative|times|twice|half|double|triple)\s*$", re.IGNORECASE)
 
 
 class Algebra(GeneratedProblems):
@@ -60,8 +68,9 @@ class Algebra(GeneratedProblems):
         return Problem(equation, f"{task}: {equation}", answer, equation)
 
     def answer_in(self, reply: str) -> str:
-        """Return the reply; nothing if its last line gives a value to something else than x, as `4x = 20` does."""
-        return reply if self.level == 4 or is_value_of_x(reply.rstrip().rpartition("\n")[2]) else ""
+        """Return the reply; nothing if its last line equates the solution with something else than x, as `4x = 5`."""
+        line, value = reply.rstrip().rpartition("\n")[2], parse_number(str(self.task.answer))
+        return "" if self.level < 4 and states_another_value(line, value) else reply
 
     def random(self, rng: np.random.Generator) -> Any:
         """Return a whole number from -99 to 99; at level 4 two."""
@@ -76,11 +85,24 @@ class Algebra(GeneratedProblems):
         return ", ".join(map(format_number, [first + 101, *others]))
 
 
-def is_value_of_x(line: str) -> bool:
-    """Whether the last value that a line gives to a letter is that of x. True for a line without one."""
-    sides = [re.split("[,;]", side)[-1] for side in line.replace("**", "").split("=")[:-1]]
-    named = next((side for side in reversed(sides) if _UNKNOWN.search(side)), None)  # x = 6/3 = 2 has a second side
-    return named is None or _IS_X.search(named) is not None
+def states_another_value(line: str, value: Fraction | None) -> bool:
+    """Whether all that a line does with `value` is to equate it with something else than x: `4x = 20`, `y = 5`.
+
+    False where the line does not end with `= value`, and where anything that is equated on it is x: `x = 10/2 = 5`.
+    """
+    for pattern, plain in _PLAIN:
+        line = pattern.sub(plain, line)
+    line = _WRAPPED.sub(r" \1 ", line)
+    *sides, last = line.split("=")
+    if not sides or parse_number(last.strip(" .)]}*_")) != value or value is None:
+        return False
+    subjects = []
+    for side in (_LABEL.sub("", side[-_REACH:]) for side in sides):
+        expression = _EXPRESSION.search(side)
+        words = side[: -len(expression[0])] if expression else side
+        text = expression[0].strip(" *_:.") if expression else ""
+        subjects.append("another" if _MULTIPLIES.search(words) else text.lower().removeprefix("("))
+    return "x" not in subjects and any(re.search("[a-z]", subject) for subject in subjects)
 
 
 Equation = tuple[str, list[Fraction]]

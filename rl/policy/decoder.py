@@ -246,12 +246,13 @@ class _RMSNorm(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
         unit, scale, weight = ctx.saved_tensors
         product = grad * unit
         along = (product @ weight).unsqueeze(-1)
         inner = (grad * weight).addcmul_(unit, along, value=-1 / unit.shape[-1])
-        return inner.mul_(scale), product.flatten(0, -2).sum(0), None
+        of_weight = product.flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None
+        return inner.mul_(scale), of_weight, None
 
 
 class Layers(Sequence[LayerWeights]):

@@ -197,9 +197,10 @@ def _gate_gradient_bytes(shape: ModelShape, work: Workload) -> int:
 def _norm_bytes(shape: ModelShape, work: Workload) -> int:
     """Bytes per number that a norm saves: its float32 input and, if its weight is trained, the normalised input.
 
-    The decoder's norms are one kernel on a GPU, which saves its input as it is.
+    The decoder's norms save one of both: on a GPU, where they are one kernel, their input as it is, and on a CPU in
+    float32 the normalised input.
     """
-    if shape.is_lean and work.on_gpu:
+    if shape.is_lean and (work.on_gpu or work.itemsize == FLOAT_BYTES):
         return work.itemsize
     return FLOAT_BYTES if work.rank else 2 * FLOAT_BYTES
 
