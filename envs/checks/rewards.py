@@ -165,12 +165,14 @@ def answer_leak(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def votes(under_test: EnvUnderTest) -> Iterator[str]:
-    """vote(action), by which attempts at a task are counted, is hashable for every reply, and None for no answer.
+    """vote(action), by which attempts at a task are counted, is hashable and depends on the reply alone.
 
-    Yields a line for each fault; none if the claim holds.
+    An evaluation reads the answers of all tasks with one environment, which was never reset. A vote that looked at
+    the task could also look at its answer. Yields a line for each fault; none if the claim holds.
     """
-    with under_test.make() as env:
-        if (vote := getattr(env, "vote", None)) is None:
+    with under_test.make() as env, under_test.make() as never_reset:
+        vote, vote_without_task = (getattr(made, "vote", None) for made in (env, never_reset))
+        if vote is None or vote_without_task is None:
             raise Untestable("there is no vote: whole replies are counted")
         for index in under_test.indices(env, VOTE_TASKS):
             options = {"split": held_out_split(env), "index": index}
@@ -184,6 +186,17 @@ def votes(under_test: EnvUnderTest) -> Iterator[str]:
                 if not isinstance(value, Hashable):
                     kind = type(value).__name__
                     yield f"task {env.task.id}: vote of {str(reply)[:60]!r} is a {kind}, which cannot be counted"
+                    return
+                try:
+                    without_task = vote_without_task(parse_action(reply))
+                except Exception as error:
+                    yield f"vote of {str(reply)[:60]!r} before any reset raises {error!r}; it may read the reply alone"
+                    return
+                if without_task != value:
+                    yield (
+                        f"task {env.task.id}: vote of {str(reply)[:60]!r} is {value!r}, and {without_task!r} before"
+                        " any reset; it may read the reply alone"
+                    )
                     return
 
 

@@ -161,7 +161,7 @@ class Repair(Env):
 
     def vote(self, action: Message) -> Hashable | None:
         """The program without white space; None for a reply without one."""
-        sources = extract_programs(reply_text(action), FUNCTION, params=self.problem.params)
+        sources = extract_programs(reply_text(action), FUNCTION, params="")  # a vote knows no task
         return "".join(sources[0].split()) if sources else None
 
     def ending(self, outcome: Outcome) -> str:

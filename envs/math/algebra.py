@@ -12,6 +12,7 @@ from envs.episodes.guide import Guide
 from envs.grading.exact import member_numbers
 from envs.grading.number import parse_number
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
+from envs.types import Message, Outcome, final_text
 
 _WRAPPED = re.compile(r"\\(?:math(?:bf|rm|it)|text(?:bf|it)?|boldsymbol|boxed)\s*\{([^{}]*)\}")
 _PLAIN = (
@@ -67,10 +68,12 @@ class Algebra(GeneratedProblems):
         task = "Find all solutions" if self.level == 4 else "Solve for x"
         return Problem(equation, f"{task}: {equation}", answer, equation)
 
-    def answer_in(self, reply: str) -> str:
-        """Return the reply; nothing if its last line equates the solution with something else than x, as `4x = 5`."""
-        line, value = reply.rstrip().rpartition("\n")[2], parse_number(str(self.task.answer))
-        return "" if self.level < 4 and states_another_value(line, value) else reply
+    def reply(self, action: Message) -> Outcome:
+        """Grade the reply; it is invalid if its last line equates the solution with something else than x: `4x = 5`."""
+        line, value = final_text(action).rstrip().rpartition("\n")[2], parse_number(str(self.task.answer))
+        if self.level < 4 and states_another_value(line, value):
+            return Outcome(reward=0.0, terminated=True, success=False, valid=False)
+        return super().reply(action)
 
     def random(self, rng: np.random.Generator) -> Any:
         """Return a whole number from -99 to 99; at level 4 two."""

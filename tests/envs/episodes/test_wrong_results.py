@@ -42,6 +42,22 @@ class ListsVotes(Echo):
         return [action["content"]]
 
 
+class VotesForTheAnswer(Echo):
+    """Votes by whether the reply is right."""
+
+    def vote(self, action):
+        return action["content"] == self.task.answer
+
+
+class VotesByTask(Echo):
+    """Votes for the reply to its own task alone."""
+
+    task = None
+
+    def vote(self, action):
+        return (action["content"], self.task and self.task.id)
+
+
 class OnlyTrains(Echo):
     """Has a list of tasks for training only."""
 
@@ -216,6 +232,8 @@ def test_a_seed_that_is_a_truth_value_draws_one_task():
     [
         (ChangesTask, contract.fresh_objects, "playing changes task test/0"),
         (ListsVotes, rewards.votes, "is a list, which cannot be counted"),
+        (VotesForTheAnswer, rewards.votes, "before any reset raises AttributeError"),
+        (VotesByTask, rewards.votes, "before any reset; it may read the reply alone"),
         (OneState, isolation.states, "have other openings and the same state 'somewhere'"),
         (SlowState, isolation.states, "in all 2 turns of the oracle"),
         (ReturnsOracle, rewards.oracle, "oracle() must yield replies, not return a dict"),
