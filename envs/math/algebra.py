@@ -104,7 +104,7 @@ def states_another_value(line: str, value: Fraction | None) -> bool:
         expression = _EXPRESSION.search(side)
         words = side[: -len(expression[0])] if expression else side
         text = expression[0].strip(" *_:.") if expression else ""
-        subjects.append("another" if _MULTIPLIES.search(words) else text.lower().removeprefix("("))
+        subjects.append("another" if _MULTIPLIES.search(words) else text.lower().strip("()"))
     return "x" not in subjects and any(re.search("[a-z]", subject) for subject in subjects)
 
 
