@@ -10,14 +10,18 @@ Seconds are those of the whole command: imports, cold start, updates, and all ev
 
 With `--start qwen2` all runs begin with one model in a folder, as users bring one: a Qwen2 of 0.8 million parameters
 with random weights that has imitated the oracle until 0.12 of its sampled replies succeed. It has the defaults of
-models that were trained before, but for `--turn-tokens` and `--max-tokens`, which a toy needs no more of.
+models that were trained before, but for `--turn-tokens` and `--max-tokens`, which a toy needs no more of. With
+`--trl PYTHON`, an interpreter that has TRL, `benchmarks.reach_trl` trains the same model after each run, with the
+learning rates of `--trl-lr`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,6 +82,22 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path, threads: int, go
     return {**found, **summary, "reached": reached}
 
 
+def with_trl(python: str, folder: Path, args: Any, seed: int, lr: float) -> dict[str, Any]:
+    """Train the model in `folder` once with TRL; what `benchmarks.reach_trl` says of it."""
+    words = ["--model", str(folder), "--env", f"{args.env} style=short", "--success", *map(str, args.success)]
+    words += ["--every", str(args.every), "--seed", str(seed), "--lr", str(lr)]
+    words += ["--updates", str(args.updates)] if args.updates else []
+    environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "PYTHONPATH": str(RESULTS.parents[1])}
+    with tempfile.TemporaryDirectory(prefix="reach-trl-") as out:
+        command = [python, "-m", "benchmarks.reach_trl", *words, "--folder", out]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()[-400:]}")
+    result = json.loads(done.stdout.splitlines()[-1])
+    print(f"TRL seed {seed}, lr {lr:g}: {result['reached']}, {result['seconds']:.0f} s", flush=True)
+    return result
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print the table and write JSON."""
     parser = Parser(description=__doc__.partition("\n")[0])
@@ -90,20 +110,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--updates", type=whole_number(1), help="at most so many (default: those of a run)")
     parser.add_argument("--seeds", type=whole_number(1), default=5)
     parser.add_argument("--threads", type=whole_number(1), default=1)
+    parser.add_argument("--trl", metavar="PYTHON", help="an interpreter with TRL, which trains the same model beside")
+    parser.add_argument("--trl-lr", type=real_number(0), nargs="+", default=[7.5e-5], help="its learning rates")
     parser.add_argument("--runs", metavar="DIR", help="where the run folders go (default: a temporary folder)")
     parser.add_argument("--out", type=output_file, help="default: benchmarks/results/reach-TASK.json")
     args = parser.parse_args(argv)
     if not args.env.split():
         parser.error(f"--env {args.env!r}: names no environment; leave it out or give an id")
+    if args.trl and args.start == "bundled":
+        parser.error("--trl needs a model in a folder: add --start qwen2")
+    if args.trl and not shutil.which(args.trl):
+        parser.error(f"--trl {args.trl!r}: no such program; name a Python that has TRL")
     home = Path(args.runs or tempfile.mkdtemp(prefix="reach-"))
     home.mkdir(parents=True, exist_ok=True)
     goals = sorted(args.success)
     flags = ["--eval-every", str(args.every), "--eval-episodes", "200", "--target-success", str(goals[-1])]
     flags += ["--updates", str(args.updates)] if args.updates else []
+    runs, beside = [], []
     try:
         if args.start == "qwen2":
             flags += [*START, "--model", str(start(args.env, home, args.threads))]
-        runs = [one(args.env, flags, seed, home, args.threads, goals) for seed in range(args.seeds)]
+        for seed in range(args.seeds):
+            runs.append(one(args.env, flags, seed, home, args.threads, goals))
+            model = home / "start" / "checkpoints" / "latest" / "model"
+            beside += [with_trl(args.trl, model, args, seed, lr) for lr in args.trl_lr if args.trl]
     except RuntimeError as error:  # with what the command printed
         parser.error(str(error).splitlines()[-1])
     last = f"{goals[-1]:g}"
@@ -117,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     result = {"env": args.env, "start": args.start, "every": args.every, "threads": args.threads}
     suffix = "" if args.start == "bundled" else f"-{args.start}"
     path = args.out or RESULTS / f"reach-{name_of(args.env)}{suffix}.json"
-    save(path, {**origin, **result, "median": medians, "runs": runs})
+    save(path, {**origin, **result, "median": medians, "runs": runs, **({"trl": beside} if beside else {})})
     rows = [
         (
             *(f"{r['seed']}", f"{r['success_before']:.3f}", f"{r['best_success'] or 0:.3f}"),
