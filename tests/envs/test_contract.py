@@ -15,8 +15,8 @@ from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS, StepInfo
 from sandboxes.extras import install_command
 from tests.support.paths import DOCS, ENVIRONMENTS
 
-CHEAP = ("math/", "games/", "multi/")  # families whose episodes cost so little that every task is played each time
-PROGRAMS = ("math/Python-v0", "multi/CoderTester-v0")  # of theirs, those that run programs
+CHEAP = ("math/", "games/")  # families whose episodes cost so little that every task is played each time
+PROGRAMS = ("math/Python-v0",)  # of theirs, those that run programs
 FEW = 6  # tasks of these and the other families; `-m long` plays all
 
 
