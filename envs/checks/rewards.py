@@ -33,7 +33,7 @@ ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS, VOTE_TASKS = (
     200,
     5,
 )  # tasks that each check plays at most
-ENOUGH_GAMES = 20  # in fewer, an oracle may be below random replies by luck
+ENOUGH_GAMES = 20  # in fewer, random replies may earn as much as an oracle, or more, by luck
 THINKING_TASKS = 5
 THINKING_FORMS = {
     "on the lines before": "{}\n{}",
@@ -69,7 +69,7 @@ def _contest_faults(env: Env, indices: range) -> Iterator[str]:
 
     Tasks that are fewer than `ENOUGH_GAMES` are played from several seeds.
     """
-    games = [(index, seed) for seed in range(-(-ENOUGH_GAMES // len(indices))) for index in indices]
+    games = _enough_games(indices)
     totals = {"oracle": 0.0, "random": 0.0}
     for index, seed in games:
         episode = play(env, oracle_replies, index=index, seed=seed)
@@ -80,9 +80,18 @@ def _contest_faults(env: Env, indices: range) -> Iterator[str]:
         if episode.total_reward > env.max_return + 1e-9:
             yield f"task {env.task.id}: the oracle earns {episode.total_reward}, more than max_return {env.max_return}"
         totals["oracle"] += episode.total_reward
-        totals["random"] += play(env, random_replies(index + 1000 * seed), index=index, seed=seed).total_reward
+        totals["random"] += _random_return(env, index, seed)
     if totals["oracle"] < totals["random"]:
         yield f"the oracle earns {totals['oracle']:g} in {len(games)} games, random replies {totals['random']:g}"
+
+
+def _enough_games(indices: range) -> list[tuple[int, int]]:
+    """Return the index and the seed of `ENOUGH_GAMES` episodes or more, with as many of each task."""
+    return [(index, seed) for seed in range(-(-ENOUGH_GAMES // len(indices))) for index in indices]
+
+
+def _random_return(env: Env, index: int, seed: int) -> float:
+    return play(env, random_replies(index + 1000 * seed), index=index, seed=seed).total_reward
 
 
 def thinking_aloud(under_test: EnvUnderTest) -> Iterator[str]:
@@ -136,15 +145,15 @@ def attacks(under_test: EnvUnderTest) -> Iterator[str]:
 def random_floor(under_test: EnvUnderTest) -> Iterator[str]:
     """Random replies earn less than the oracle.
 
-    Yields a line for each fault; none if the claim holds.
+    They are compared in `ENOUGH_GAMES` episodes or more. Yields a line for each fault; none if the claim holds.
     """
     with under_test.make() as env:
-        indices = under_test.indices(env, RANDOM_TASKS)
-        returns = [play(env, random_replies(index), index=index).total_reward for index in indices]
+        games = _enough_games(under_test.indices(env, RANDOM_TASKS))
+        returns = [_random_return(env, index, seed) for index, seed in games]
         if not has_oracle(env):
             raise Untestable("there is no oracle to compare with")
-        if sum(returns) >= env.max_return * len(indices):
-            yield f"random replies earn {sum(returns) / len(indices)} on average, the oracle {env.max_return}"
+        if sum(returns) >= env.max_return * len(games):
+            yield f"random replies earn {sum(returns) / len(games)} on average, the oracle {env.max_return}"
 
 
 def answer_leak(under_test: EnvUnderTest) -> Iterator[str]:

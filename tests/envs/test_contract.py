@@ -125,6 +125,10 @@ def test_an_oracle_is_compared_with_random_replies_in_twenty_games_or_more(tasks
     assert fault == f"the oracle earns 0 in {games} games, random replies {games}"
 
 
+def test_a_single_lucky_reply_is_not_taken_for_chance_that_pays():
+    assert not list(rewards.random_floor(EnvUnderTest("games/Shapes-v0", tasks=1)))
+
+
 def test_an_environment_that_cannot_be_made_fails_at_once():
     with pytest.raises(
         CheckFailure, match="construction: NotImplementedError: Unfinished must define tasks"
