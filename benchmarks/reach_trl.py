@@ -22,7 +22,7 @@ from typing import Any
 import envs
 from benchmarks.learn import with_arguments
 from rl.cli import Parser, real_number, run, whole_number
-from rl.evaluate.runner import count_tasks
+from rl.evaluate.runner import count_tasks, tickets
 from sandboxes.extras import install_command
 
 HELD_OUT = 200  # tasks of an evaluation
@@ -40,6 +40,10 @@ class Tasks:
         """Return the number of tasks of a split."""
         return count_tasks(self._env, split)
 
+    def held_out(self, split: str, seed: int) -> list[int]:
+        """Return the indices of the tasks that a run of `rl.train` with this seed is evaluated on."""
+        return [ticket.index for ticket in tickets(self.count(split), HELD_OUT, 1, seed, split)]
+
     def prompt(self, split: str, index: int) -> list[dict[str, Any]]:
         """Return the messages that an episode opens with."""
         messages, _ = self._env.reset(seed=0, options={"split": split, "index": index})
@@ -52,11 +56,12 @@ class Tasks:
         return float(reward), bool(info["success"])
 
 
-def greedy_success(model: Any, tokenizer: Any, tasks: Tasks, split: str, length: int) -> float:
-    """Return the share of `HELD_OUT` tasks that the likeliest replies solve."""
+def greedy_success(model: Any, tokenizer: Any, tasks: Tasks, split: str, seed: int, length: int) -> float:
+    """Return the share of the `HELD_OUT` tasks that the likeliest replies of at most `length` tokens solve."""
     import torch
 
-    prompts = [tasks.prompt(split, index) for index in range(HELD_OUT)]
+    indices = tasks.held_out(split, seed)
+    prompts = [tasks.prompt(split, index) for index in indices]
     inputs = tokenizer.apply_chat_template(
         prompts, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
     )
@@ -66,7 +71,7 @@ def greedy_success(model: Any, tokenizer: Any, tasks: Tasks, split: str, length:
         tokens = model.generate(**inputs, do_sample=False, max_new_tokens=length, pad_token_id=tokenizer.pad_token_id)
     model.train(was_training)
     replies = tokenizer.batch_decode(tokens[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-    return sum(tasks.grade(split, index, reply)[1] for index, reply in enumerate(replies)) / HELD_OUT
+    return sum(tasks.grade(split, *pair)[1] for pair in zip(indices, replies, strict=True)) / len(indices)
 
 
 def train(args: Any) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def train(args: Any) -> dict[str, Any]:
             update, is_within = divmod(state.global_step, args.minibatches)
             if is_within or update % args.every:
                 return
-            success = greedy_success(model, tokenizer, tasks, "val", args.tokens)
+            success = greedy_success(model, tokenizer, tasks, "val", args.seed, args.tokens)
             curve.append({"update": update, "episodes": update * args.episodes, "success": success})
             control.should_training_stop = success >= goals[-1]
 
@@ -95,7 +100,7 @@ def train(args: Any) -> dict[str, Any]:
         return [tasks.grade("train", i, reply[0]["content"])[0] for i, reply in zip(index, completions, strict=True)]
 
     rows = [{"prompt": tasks.prompt("train", index), "index": index} for index in range(tasks.count("train"))]
-    before = greedy_success(model, tokenizer, tasks, "test", args.tokens)
+    before = greedy_success(model, tokenizer, tasks, "test", args.seed, args.tokens)
     settings = GRPOConfig(
         output_dir=args.folder,
         seed=args.seed,
@@ -127,7 +132,7 @@ def train(args: Any) -> dict[str, Any]:
     return {
         **{"seed": args.seed, "lr": args.lr, "seconds": round(seconds, 1)},
         **{"cpu_seconds": round(usage.user + usage.system, 1), "success_before": before},
-        **{"success_after": greedy_success(model, tokenizer, tasks, "test", args.tokens)},
+        **{"success_after": greedy_success(model, tokenizer, tasks, "test", args.seed, args.tokens)},
         **{"episodes": curve[-1]["episodes"] if curve else 0, "reached": reached, "curve": curve},
     }
 

@@ -33,7 +33,7 @@ def test_the_likeliest_replies_of_many_tasks_are_those_of_each_alone(monkeypatch
     tokenizer.padding_side = "left"
 
     class Openings(reach_trl.Tasks):
-        """Openings of other lengths; a reply to one of the first nine succeeds if it is what the model says to it."""
+        """Openings of other lengths; a reply to one of the first nine that are held out succeeds if it is what the model says to it."""
 
         def prompt(self, split: str, index: int) -> list[dict[str, str]]:
             return [{"role": "user", "content": f"{index}{split}" * (1 + index % 5)}]
@@ -43,10 +43,10 @@ def test_the_likeliest_replies_of_many_tasks_are_those_of_each_alone(monkeypatch
             inputs = tokenizer.apply_chat_template([self.prompt(split, index)], **words)
             tokens = model.generate(**inputs, do_sample=False, max_new_tokens=6, pad_token_id=tokenizer.pad_token_id)
             alone = tokenizer.decode(tokens[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-            return 0.0, index < 9 and reply == alone
+            return 0.0, index in self.held_out("val", 3)[:9] and reply == alone
 
     model.train()
-    assert reach_trl.greedy_success(model, tokenizer, Openings(SUMS), "val", 6) == 0.75
+    assert reach_trl.greedy_success(model, tokenizer, Openings(SUMS), "val", 3, 6) == 0.75
     assert model.training
 
 
