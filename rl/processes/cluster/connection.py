@@ -99,8 +99,12 @@ class Cluster:
             raise UserError(f"--cluster {self.address}: the connection is lost; the run can be resumed with --resume")
 
     def check_nodes(self) -> None:
-        """Raise `ValueError` if a node lacks what a run needs, or does not say so in time."""
+        """Raise `ValueError` if a node lacks what a run needs, or does not say so in time.
+
+        A node that the cluster still lists, though it is lost, is left out.
+        """
         import ray
+        from ray.exceptions import TaskUnschedulableError
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         task = ray.remote(missing)
@@ -116,6 +120,8 @@ class Cluster:
         for ref in answers:
             try:
                 lack = ray.get(ref)
+            except TaskUnschedulableError:
+                continue
             except Exception as error:  # whatever happens on the node
                 is_missing = isinstance(error, ImportError) or "ModuleNotFoundError" in str(error)
                 lack = f"fails: {type(error).__name__}"

@@ -219,6 +219,14 @@ def test_a_node_that_lacks_what_the_run_has_is_named(
     connect("auto", ())
 
 
+def test_a_lost_node_that_is_still_listed_is_left_out(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    lost = {"Alive": True, "NodeID": "ab" * 28, "NodeManagerAddress": "127.0.0.9"}
+    monkeypatch.setattr(ray, "nodes", lambda nodes=ray.nodes: [*nodes(), lost])
+    connect("auto", ())
+
+
 def test_a_cluster_is_reached_by_ray_s_client(cluster: LocalCluster) -> None:
     words = ("--env", "games/GuessNumber-v0", "--policy", "oracle", "--episodes", "4", "--workers", "2")
     command = [sys.executable, "-m", "rl.evaluate", *words, "--cluster", cluster.client_address]
