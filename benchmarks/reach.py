@@ -11,7 +11,7 @@ Seconds are those of the whole command: imports, cold start, updates, and all ev
 With `--start qwen2` all runs begin with one model in a folder, as users bring one: a Qwen2 of 0.8 million parameters
 with random weights that has imitated the oracle until 0.12 of its sampled replies succeed. It has the defaults of
 models that were trained before, but for `--turn-tokens` and `--max-tokens`, which a toy needs no more of. With
-`--trl PYTHON`, an interpreter that has TRL, `benchmarks.reach_trl` trains the same model after each run, with the
+`--trl PYTHON`, an interpreter that has TRL, `benchmarks.compare.trl` trains the same model after each run, with the
 learning rates of `--trl-lr`.
 """
 
@@ -83,13 +83,13 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path, threads: int, go
 
 
 def with_trl(python: str, folder: Path, args: Any, seed: int, lr: float) -> dict[str, Any]:
-    """Train the model in `folder` once with TRL; what `benchmarks.reach_trl` says of it."""
+    """Train the model in `folder` once with TRL; what `benchmarks.compare.trl` says of it."""
     words = ["--model", str(folder), "--env", f"{args.env} style=short", "--success", *map(str, args.success)]
     words += ["--every", str(args.every), "--seed", str(seed), "--lr", str(lr)]
     words += ["--updates", str(args.updates)] if args.updates else []
     environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "PYTHONPATH": str(RESULTS.parents[1])}
     with tempfile.TemporaryDirectory(prefix="reach-trl-") as out:
-        command = [python, "-m", "benchmarks.reach_trl", *words, "--folder", out]
+        command = [python, "-m", "benchmarks.compare.trl", *words, "--folder", out]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()[-400:]}")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import envs
-from benchmarks import reach, reach_trl
+from benchmarks import reach
+from benchmarks.compare import trl
 from rl.policy import tiny
 from tests.support.paths import ROOT
 
@@ -17,7 +18,7 @@ SUMS = "math/Arithmetic-v0 style=short"
 
 
 def test_openings_and_rewards_are_those_of_the_environment() -> None:
-    tasks, env = reach_trl.Tasks(SUMS), envs.make("math/Arithmetic-v0", style="short")
+    tasks, env = trl.Tasks(SUMS), envs.make("math/Arithmetic-v0", style="short")
     for index in (0, 7):
         messages, _ = env.reset(options={"split": "train", "index": index})
         assert tasks.prompt("train", index) == list(messages)
@@ -28,11 +29,11 @@ def test_openings_and_rewards_are_those_of_the_environment() -> None:
 
 
 def test_the_likeliest_replies_of_many_tasks_are_those_of_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach_trl, "HELD_OUT", 12)
+    monkeypatch.setattr(trl, "HELD_OUT", 12)
     model, tokenizer = tiny.create()
     tokenizer.padding_side = "left"
 
-    class Openings(reach_trl.Tasks):
+    class Openings(trl.Tasks):
         """Openings of other lengths; a reply to one of the first nine that are held out succeeds if it is what the model says to it."""
 
         def prompt(self, split: str, index: int) -> list[dict[str, str]]:
@@ -46,7 +47,7 @@ def test_the_likeliest_replies_of_many_tasks_are_those_of_each_alone(monkeypatch
             return 0.0, index in self.held_out("val", 3)[:9] and reply == alone
 
     model.train()
-    assert reach_trl.greedy_success(model, tokenizer, Openings(SUMS), "val", 3, 6) == 0.75
+    assert trl.greedy_success(model, tokenizer, Openings(SUMS), "val", 3, 6) == 0.75
     assert model.training
 
 
@@ -63,13 +64,13 @@ def test_trl_trains_the_model_and_says_what_it_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(reach_trl, "HELD_OUT", 8)
+    monkeypatch.setattr(trl, "HELD_OUT", 8)
     model = tmp_path / "model"
     for part in tiny.create():
         part.save_pretrained(model)
     words = ["--model", str(model), "--episodes", "16", "--minibatches", "2", "--tokens", "2", "--folder"]
     words += [str(tmp_path / "out"), "--updates", "4", "--every", "2", "--success", "0", "1"]
-    assert reach_trl.main(words) == 0
+    assert trl.main(words) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [(point["update"], point["episodes"]) for point in result["curve"]] == [(2, 32), (4, 64)]
     assert result["episodes"] == 64 and result["reached"] == {"0": 32, "1": None}

@@ -1,7 +1,7 @@
 """How many episodes TRL's GRPOTrainer takes from the same model to a held-out success.
 
     pip install -e '.[test-trl]'          # TRL, in an environment of its own
-    python -m benchmarks.reach_trl --model FOLDER --success 0.8 0.9 --every 10 --seed 0
+    python -m benchmarks.compare.trl --model FOLDER --success 0.8 0.9 --every 10 --seed 0
 
 `benchmarks.reach --start qwen2 --trl PYTHON` runs this beside each of its own runs. Prompts, rewards, tasks, and the
 tasks of the evaluations are those of the environment, `--episodes` are sampled at once and give `--minibatches`
