@@ -15,6 +15,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ def train(args: Any) -> dict[str, Any]:
     seconds, usage = time.monotonic() - began, os.times()
     reached = {f"{goal:g}": next((e["episodes"] for e in curve if e["success"] >= goal), None) for goal in goals}
     return {
-        **{"seed": args.seed, "lr": args.lr, "seconds": round(seconds, 1)},
+        **{"trl": version("trl"), "seed": args.seed, "lr": args.lr, "seconds": round(seconds, 1)},
         **{"cpu_seconds": round(usage.user + usage.system, 1), "success_before": before},
         **{"success_after": greedy_success(model, tokenizer, tasks, "test", args.seed, args.tokens)},
         **{"episodes": curve[-1]["episodes"] if curve else 0, "reached": reached, "curve": curve},
