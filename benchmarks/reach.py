@@ -37,6 +37,7 @@ from rl.cli import Parser, real_number, run, whole_number
 from rl.spec_paths import output_file
 
 START = ["--env-arg", "style=short", "--turn-tokens", "8", "--max-tokens", "128"]
+TRL_LR = 7.5e-5  # what `rl.train` derives for a model of this size
 
 
 def start(task: str, home: Path, threads: int) -> Path:
@@ -111,12 +112,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=whole_number(1), default=5)
     parser.add_argument("--threads", type=whole_number(1), default=1)
     parser.add_argument("--trl", metavar="PYTHON", help="an interpreter with TRL, which trains the same model beside")
-    parser.add_argument("--trl-lr", type=real_number(0), nargs="+", default=[7.5e-5], help="its learning rates")
+    parser.add_argument("--trl-lr", type=real_number(0), nargs="+", help="its learning rates (default: 7.5e-5)")
     parser.add_argument("--runs", metavar="DIR", help="where the run folders go (default: a temporary folder)")
     parser.add_argument("--out", type=output_file, help="default: benchmarks/results/reach-TASK.json")
     args = parser.parse_args(argv)
     if not args.env.split():
         parser.error(f"--env {args.env!r}: names no environment; leave it out or give an id")
+    if args.trl_lr and not args.trl:
+        parser.error("--trl-lr is read with --trl PYTHON only")
     if args.trl and args.start == "bundled":
         parser.error("--trl needs a model in a folder: add --start qwen2")
     if args.trl and not shutil.which(args.trl):
@@ -127,13 +130,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = ["--eval-every", str(args.every), "--eval-episodes", "200", "--target-success", str(goals[-1])]
     flags += ["--updates", str(args.updates)] if args.updates else []
     runs, beside = [], []
+    rates = (args.trl_lr or [TRL_LR]) if args.trl else []
     try:
         if args.start == "qwen2":
             flags += [*START, "--model", str(start(args.env, home, args.threads))]
         for seed in range(args.seeds):
             runs.append(one(args.env, flags, seed, home, args.threads, goals))
             model = home / "start" / "checkpoints" / "latest" / "model"
-            beside += [with_trl(args.trl, model, args, seed, lr) for lr in args.trl_lr if args.trl]
+            beside += [with_trl(args.trl, model, args, seed, lr) for lr in rates]
     except RuntimeError as error:  # with what the command printed
         parser.error(str(error).splitlines()[-1])
     last = f"{goals[-1]:g}"

@@ -3,10 +3,11 @@
     pip install -e '.[test-trl]'          # TRL, in an environment of its own
     python -m benchmarks.compare.trl --model FOLDER --success 0.8 0.9 --every 10 --seed 0
 
-`benchmarks.reach --start qwen2 --trl PYTHON` runs this beside each of its own runs. Prompts, rewards, tasks, and the
-tasks of the evaluations are those of the environment, `--episodes` are sampled at once and give `--minibatches`
-optimizer steps, and the learning rate is constant; everything else are the defaults of `GRPOConfig`. One episode is one
-reply. The last line of stdout is a JSON object.
+`benchmarks.reach --start qwen2 --trl PYTHON` runs this beside each of its own runs. Prompts and rewards are those of an
+environment whose episodes are one reply each, and evaluations have the tasks of a `rl.train` with the same seed.
+`--episodes` are sampled at once and give `--minibatches` optimizer steps at a constant learning rate, in float32 on the
+CPU, without activation checkpointing; all else is the default of `GRPOConfig`. The last line of stdout is a JSON
+object; its `cpu_seconds` are those of the process, imports included, up to the last evaluation on `test`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import envs
 from benchmarks.learn import with_arguments
-from rl.cli import Parser, real_number, run, whole_number
+from rl.cli import Parser, real_number, run, user_input, whole_number
 from rl.evaluate.runner import count_tasks, tickets
 from sandboxes.extras import install_command
 
@@ -31,11 +32,20 @@ GROUP = 8  # replies to a task
 
 
 class Tasks:
-    """The tasks of an environment whose episodes are one reply each, as TRL and `generate` need them."""
+    """The tasks of an environment whose episodes are one reply each, as TRL and `generate` need them.
+
+    `task` is an id with `KEY=VALUE` arguments. Raises `ValueError` if it names no environment, or one whose episodes go
+    on after a reply.
+    """
 
     def __init__(self, task: str) -> None:
+        if not task.split():
+            raise ValueError(f"--env {task!r} names no environment")
         name, flags = with_arguments(task)
         self._env = envs.make(name, **envs.arguments(flags[1::2], envs.entry(name), "--env"))
+        self._env.reset(seed=0)
+        if not any(self._env.step(self._env.unwrapped.noop())[2:4]):
+            raise ValueError(f"--env {task}: its episodes go on after a reply; name one whose episodes are one reply")
 
     def count(self, split: str) -> int:
         """Return the number of tasks of a split."""
@@ -75,13 +85,13 @@ def greedy_success(model: Any, tokenizer: Any, tasks: Tasks, split: str, seed: i
     return sum(tasks.grade(split, *pair)[1] for pair in zip(indices, replies, strict=True)) / len(indices)
 
 
-def train(args: Any) -> dict[str, Any]:
+def train(args: Any, tasks: Tasks) -> dict[str, Any]:
     """Train until the largest `--success` or `--updates` is reached; return the curve and what it took."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    tasks, goals = Tasks(args.env), sorted(args.success)
+    goals = sorted(args.success)
     tokenizer = AutoTokenizer.from_pretrained(args.model, padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(args.model, dtype="float32")
     began, curve = time.monotonic(), []
@@ -157,7 +167,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"TRL is not installed here: {install_command('test-trl')}")
     if not Path(args.model, "config.json").exists():
         parser.error(f"--model {args.model!r}: holds no config.json; name a model's folder")
-    print(json.dumps(train(args)))
+    if args.episodes % (GROUP * args.minibatches):
+        parser.error(
+            f"--episodes {args.episodes}: must be a multiple of {GROUP} times --minibatches {args.minibatches}"
+        )
+    with user_input():
+        tasks = Tasks(args.env)
+    print(json.dumps(train(args, tasks)))
     return 0
 
 

@@ -51,6 +51,26 @@ def test_the_likeliest_replies_of_many_tasks_are_those_of_each_alone(monkeypatch
     assert model.training
 
 
+@pytest.mark.parametrize(
+    ("task", "line"),
+    [
+        (" ", "--env ' ' names no environment"),
+        ("games/Nope", "unknown environment 'games/Nope'"),
+        ("games/FrozenLake-v0", "--env games/FrozenLake-v0: its episodes go on after a reply"),
+    ],
+)
+def test_an_environment_that_is_unknown_or_goes_on_after_a_reply_is_refused(task: str, line: str) -> None:
+    with pytest.raises(ValueError, match=f"^{line}"):
+        trl.Tasks(task)
+
+
+def test_rates_without_trl_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        reach.main(["--trl-lr", "1e-4"])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.strip().endswith("--trl-lr is read with --trl PYTHON only")
+
+
 def test_it_needs_a_model_in_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         reach.main(["--trl", "python"])
