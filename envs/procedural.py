@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, overload
 
 import numpy as np
@@ -20,7 +21,8 @@ from envs.types import Task
 MAX_HELD_OUT = 500  # problems of "val", and of "test"
 MAX_TRAIN = 100_000  # problems of "train"
 HELD_OUT_SHARES = {"test": 0.2, "val": 0.1}  # of all problems; the rest is "train"
-MAX_ATTEMPTS = 10_000  # draws in a row without a new problem before `drawn` gives up
+LEAST_HELD_OUT = 10  # problems of "val", and of "test", that `drawn` needs
+MAX_ATTEMPTS = 10_000  # draws in a row without a new problem after which `drawn` counts as exhausted
 CACHE_SIZE = 20_000  # tasks of a split that are cached: some tens of megabytes
 ROUNDS = 6  # a Feistel network of four rounds is already a pseudo-random permutation (Luby and Rackoff 1988)
 
@@ -113,7 +115,8 @@ def drawn(
 ) -> Sequence[Task]:
     """Return `length` tasks of a split of problems that are sampled, with the ids "SPLIT/0", "SPLIT/1", ...
 
-    "val" and "test" hold each problem once; "train" may repeat its own. No problem is in two splits.
+    "val" and "test" hold each problem once, and fewer than `length` where so many are not found; "train" may repeat its
+    own. No problem is in two splits.
 
     Args:
         split: "train", "val" or "test".
@@ -124,11 +127,12 @@ def drawn(
             which split the problem belongs to.
 
     Raises:
-        ValueError: There are not so many different problems. "train", which is lazy, raises when a task is read.
+        ValueError: "val" or "test" has fewer than `LEAST_HELD_OUT` problems, or "train" has none, which shows when one
+            of its tasks is read.
     """
     problems: set[str] = set()
 
-    def make(index: int) -> Task:
+    def find(index: int) -> Task | None:
         for attempt in range(MAX_ATTEMPTS):
             task = draw(np.random.Generator(np.random.PCG64(digest(key, split, index, attempt))))
             problem = json.dumps(same(task), sort_keys=True)
@@ -136,11 +140,22 @@ def drawn(
                 if split != "train":
                     problems.add(problem)
                 return task
-        raise ValueError(f"{key}: split {split!r} has no {length} different problems; ask for fewer")
+        return None
+
+    def train_task(index: int) -> Task:
+        if (task := find(index)) is None:
+            raise ValueError(f"{key}: split 'train' has no problem; arguments that allow more are needed")
+        return task
 
     if split == "train":
-        return LazyTasks(split, length, make)
-    return [replace(make(index), id=f"{split}/{index}") for index in range(length)]
+        return LazyTasks(split, length, train_task)
+    tasks = [*takewhile(lambda task: task is not None, map(find, range(length)))]
+    if len(tasks) < min(LEAST_HELD_OUT, length):
+        raise ValueError(
+            f"{key}: split {split!r} has {len(tasks)} problems of the {LEAST_HELD_OUT} that are needed; arguments that "
+            "allow more are needed"
+        )
+    return [replace(task, id=f"{split}/{index}") for index, task in enumerate(tasks) if task]
 
 
 def _split_of(problem: str, key: str) -> str:

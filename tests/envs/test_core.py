@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from operator import attrgetter
 
 import gymnasium as gym
 import pytest
@@ -232,8 +233,23 @@ def test_drawn_problems_keep_to_one_split_and_do_not_repeat_when_held_out():
     assert len(set(names["val"])) == len(set(names["test"])) == 15
     assert not set(names["val"]) & set(names["test"]) and not set(names["train"]) & {*names["val"], *names["test"]}
     assert [task.id for task in held_out["val"]][:2] == ["val/0", "val/1"]
-    with pytest.raises(ValueError, match="ask for fewer"):
-        drawn("val", 200, draw, key="k", same=name)
+
+
+def test_a_split_of_few_drawn_problems_is_shorter_but_has_ten():
+    def draw(rng, total):
+        return Task("", (user(str(rng.integers(total))),))
+
+    def val(total, length=200):
+        same = attrgetter("prompt")
+        return drawn("val", length, partial(draw, total=total), key="k", same=same)
+
+    problems = [task.prompt for task in val(200)]
+    assert 10 < len(problems) < 30  # a tenth, and all of them: no draw brings another one
+    assert problems == [task.prompt for task in val(200, length=len(problems))] and len(val(10_000)) == 200
+    few = [task.prompt for task in val(30, length=1)]
+    assert len(few) == 1
+    with pytest.raises(ValueError, match=r"k: split 'val' has \d problems of the 10 that are needed; arguments"):
+        val(30)
 
 
 @pytest.fixture

@@ -130,6 +130,7 @@ def test_no_field_stands_in_two_splits():
     env = Minesweeper(style="short")
     kinds = {split: {tuple(task.metadata.values()) for task in env.load(split)[:400]} for split in ("train", "test")}
     assert len(kinds["test"]) == 100 and not kinds["train"] & kinds["test"]
+    assert 10 < len(Minesweeper(mines=2).load("val")) < 100  # there are no more
 
 
 @pytest.mark.parametrize("arguments", [{"size": 3}, {"size": 10}, {"mines": 4}, {"mines": 1}, {"size": 8, "mines": 13}])
