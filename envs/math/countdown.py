@@ -19,7 +19,7 @@ from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user
 
-SIZES, TOPS = range(3, 7), range(10, 101)
+SIZES, TOPS = range(2, 7), range(10, 101)
 MAX_TARGET = 999  # largest target
 _MARKUP = re.compile(r"\\(?:left|right)\b|[$`]|\\[()\[\],;! ]")
 _SURROUNDINGS = "_. !\n"
@@ -36,9 +36,9 @@ class Countdown(Env):
     Reward: 1 if the value is exactly the target, else 0. Intermediate values may be fractions or negative.
     Metrics: `distance` of the value from the target, if the reply has a value.
     Episode end: after the first reply. A reply that is no expression of the given numbers is invalid.
-    Arguments: `size` numbers (3 to 6) from 1 to `top` (10 to 100), and `every`. Every target can be reached, is none of
-    the numbers and is at most 999. The oracle searches all expressions whose intermediate values are
-    whole positive numbers.
+    Arguments: `size` numbers (2 to 6) from 1 to `top` (10 to 100), and `every`. Two numbers only ask which operation
+    reaches the target. Every target can be reached, is none of the numbers and is at most 999. The oracle searches all
+    expressions whose intermediate values are whole positive numbers.
     Source and licence: generated; the game is Armand Jammot's `Des chiffres et des lettres`. Version history: v0.
     """
 

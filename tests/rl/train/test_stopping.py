@@ -115,8 +115,8 @@ def test_ctrl_c_before_a_coroutine_begins_leaves_no_warning(monkeypatch: pytest.
         warnings.simplefilter("always")
         with pytest.raises(KeyboardInterrupt):
             run_async(work)
-        gc.collect()
-    assert not records
+        gc.collect()  # of whatever other tests have left behind, too
+    assert not [record for record in records if "never awaited" in str(record.message)]
 
 
 def test_a_third_ctrl_c_leaves_no_tracebacks_of_what_was_still_running(caplog: pytest.LogCaptureFixture) -> None:
