@@ -63,7 +63,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "math/Fractions-v0 level=0": ["--updates", "40"],
     "math/Countdown-v0 size=2 top=40": ["--updates", "40"],
     "math/LinearSystem-v0 level=0": ["--updates", "300"],
-    "math/WordProblems-v0 level=0": ["--updates", "40"],
+    "math/WordProblems-v0 level=0": ["--updates", "300"],
+    "math/FirstError-v0 level=0": ["--updates", "40"],
     "games/GuessNumber-v0": [],
     "games/FrozenLake-v0": [],
     "games/Maze-v0": ["--updates", "160"],
@@ -78,6 +79,12 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     ],
     "math/Sets-v0": ["--updates", "300"],
     "code/Functions-v0": ["--updates", "100"],
+    "code/Repair-v0": ["--updates", "40"],
+    "code/Shell-v0": ["--updates", "40"],
+    "multi/Kuhn-v0": ["--updates", "40"],
+    "multi/IteratedDilemma-v0": ["--updates", "40"],
+    "multi/TicTacToe-v0": ["--updates", "40"],
+    "multi/Negotiation-v0": ["--updates", "40"],
     "tools/Clarify-v0": ["--updates", "40"],
 }
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
