@@ -94,8 +94,12 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
     if gap > 1e-3 and lag == 0:
         lines.append(f"sampler and trainer disagree (KL {gap:.1e} on fresh samples): their forwards differ")
     if metrics.get("groups/zero_variance", 0.0) > 0.9:
-        is_solved = metrics.get("success/mean", 0.0) > 0.5
-        why = "most tasks are solved (take harder ones, or stop)" if is_solved else "the tasks are too hard as yet"
+        success = metrics.get("success/mean", 0.0)
+        why = "members of a group do alike (--temperature varies them)"  # each task is solved always or never
+        if success > 0.9:
+            why = "most tasks are solved (take harder ones, or stop)"
+        elif success < 0.1:
+            why = "the tasks are too hard as yet"
         lines.append(f"{metrics['groups/zero_variance']:.0%} of groups have equal rewards and teach nothing: {why}")
     for key, what, flag in (
         ("truncated/tokens", "episodes", "--max-tokens"),

@@ -57,12 +57,15 @@ class Measurement(NamedTuple):
     def suffices(self, until: float | None, least_valid: float = ENOUGH_VALID) -> bool:
         """Whether reinforcement learning can begin.
 
-        It can where success has reached `until` (None: any), half of the groups have unequal rewards, or equal ones
-        because they are solved, and the share `least_valid` of the replies are moves. While a model hardly knows the
-        moves, a reply that is none may be worth more to it than a wrong one, and it unlearns them.
+        It can where success has reached `until`, half of the groups have unequal rewards, or equal ones because they
+        are solved, and the share `least_valid` of the replies are moves. While a model hardly knows the moves, a reply
+        that is none may be worth more to it than a wrong one, and it unlearns them. Without success to reach (None)
+        any group will do: more imitation only makes replies more alike.
         """
+        if until is None:
+            return self.valid >= least_valid and self.unequal > 0
         can_learn = self.unequal >= ENOUGH_UNEQUAL or self.success >= MOSTLY_SOLVED
-        return self.success >= (until or 0.0) and self.valid >= least_valid and can_learn
+        return self.success >= until and self.valid >= least_valid and can_learn
 
     def __str__(self) -> str:
         """The numbers in words."""

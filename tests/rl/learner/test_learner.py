@@ -56,7 +56,7 @@ def test_a_temperature_that_is_not_recorded_shows_as_a_mismatch():
 
 
 def test_groups_that_teach_nothing_are_said_to_be_solved_or_too_hard():
-    for success, reason in ((0.97, "most tasks are solved"), (0.02, "too hard")):
+    for success, reason in ((0.97, "most tasks are solved"), (0.02, "too hard"), (0.5, "alike")):
         [line] = list_warnings({"groups/zero_variance": 0.95, "success/mean": success, "grad_norm": 1.0}, lag=0)
         assert reason in line
 

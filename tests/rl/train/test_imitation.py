@@ -117,8 +117,8 @@ def test_nothing_is_asked_of_imitation_until_0(demonstrations: Demonstrations) -
     assert progress.steps == FIRST_MEASUREMENT and len(reports) == 1
 
 
-def test_without_a_success_to_reach_replies_must_be_moves_and_groups_differ(demonstrations: Demonstrations) -> None:
-    measurements = Measurement(0.0, 0.9, 0.7), Measurement(0.0, 0.4, 0.9), Measurement(0.0, 0.6, 0.9)
+def test_without_a_success_to_reach_replies_must_be_moves_and_a_group_differ(demonstrations: Demonstrations) -> None:
+    measurements = Measurement(0.0, 0.9, 0.7), Measurement(0.4, 0.0, 0.9), Measurement(0.35, 0.38, 0.9)
     (progress, _), reports = imitate_until(demonstrations, None, *measurements)
     assert progress.steps == 3 * FIRST_MEASUREMENT and len(reports) == 3
 
