@@ -13,9 +13,10 @@ import gymnasium
 import envs
 from agents.agent import Agent
 from agents.catalogue import parse
+from agents.scripted import oracle
 from envs.exits import closing_env, containment
 from envs.types import Message
-from envs.watchdog import WATCHDOG
+from envs.watchdog import WATCHDOG, Overrun
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
@@ -92,11 +93,25 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         size = oracle_size(env) if are_sizes_needed else OracleSize()
         settings = settings.with_defaults(max_turns, size.longest_reply, size.episode, _most_tokens(messages, info))
         num_tasks = _split_sizes(env, settings)
+        if settings.cold_start:
+            _check_oracle(env)
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
     check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
     return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks, digest)
+
+
+def _check_oracle(env: gymnasium.Env) -> None:
+    """Raise `ValueError` if an environment that was reset has no oracle. One that fails is left to the cold start."""
+    try:
+        WATCHDOG.step_call("oracle of task train/0 before the run", oracle, env, 0)
+    except Overrun:
+        raise
+    except ValueError as error:
+        raise ValueError(f"cold start: {error}; --cold-start 0 begins without one") from None
+    except Exception:
+        return
 
 
 def _most_tokens(messages: Sequence[Message], info: Mapping[str, Any]) -> int:

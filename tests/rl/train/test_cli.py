@@ -314,3 +314,13 @@ def test_a_run_ends_at_its_time_or_success_and_goes_on_with_more(tmp_path, capsy
 def test_a_reply_may_be_twice_as_long_as_the_oracles(env, tokens, capsys):
     assert main(["--env", env, "--dry-run"]) == 0
     assert f"turn_tokens = {tokens}\n" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_that_a_cold_start_needs_an_oracle(tmp_path, capsys):
+    source = "from tests.support.environments import Echo\n\n\nclass Mute(Echo):\n    oracle = Echo.__mro__[1].oracle\n"
+    (tmp_path / "mute.py").write_text(source)
+    command = ["--env", f"{tmp_path / 'mute.py'}:Mute", "--dry-run"]
+    code, _, err = run_command(command, capsys)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "Mute has no oracle policy; define oracle() in Mute; --cold-start 0 begins without one" in err
+    assert run_command([*command, "--cold-start", "0"], capsys)[0] == 0
