@@ -66,7 +66,8 @@ def make_forward(model: nn.Module) -> CachedForward:
     """Return the fastest exact cached forward for `model`.
 
     Raises `ValueError` for a model that cannot be computed piece by piece from keys and values alone (recurrent layers,
-    positions counted by the model itself): its log-probabilities would be silently wrong.
+    positions counted by the model itself): its log-probabilities would be silently wrong. Also for weights that are not
+    finite.
     """
     kind = text_config(model).model_type
     try:
@@ -80,6 +81,8 @@ def make_forward(model: nn.Module) -> CachedForward:
         raise ValueError(f"model type {kind!r} cannot be sampled by the hf engine: {reason}") from fault
     single = next(model.parameters()).dtype in (torch.float32, torch.float64) and not is_quantised(model)
     if not error <= (1e-3 if single else 0.1):
+        if not all(weight.isfinite().all() for weight in model.parameters()):
+            raise ValueError("weights of the model are not finite: its file is damaged, or its training diverged")
         raise ValueError(
             f"model type {kind!r} cannot be sampled by the hf engine: its logits differ with a cache ({error:.1g})"
         )

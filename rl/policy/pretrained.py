@@ -34,6 +34,8 @@ from rl.policy.images.trial import refusal
 from rl.policy.model_config import check_end_tokens, text_config
 from rl.spec_paths import run_of_model
 
+NO_TOKENIZER = "copy tokenizer.json and tokenizer_config.json of the model that it was made from into the folder"
+
 log = logging.getLogger(__name__)
 
 
@@ -228,11 +230,13 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=is_local)
     except Exception as error:
         if Path(source).is_dir() and not has_tokenizer(Path(source)):
-            hint = "copy tokenizer.json and tokenizer_config.json of the model that it was made from into the folder"
-            raise ValueError(f"model {source!r}: it has no tokenizer; {hint}") from error
+            raise ValueError(f"model {source!r}: it has no tokenizer; {NO_TOKENIZER}") from error
         part, error = _part_at_fault(source, error)
         reason = f"{type(error).__name__}: " * isinstance(error, (LookupError, AttributeError, TypeError))
         raise ValueError(f"model {source!r}: its {part} does not load: {reason}{first_line(error)}") from error
+    is_empty = not tokenizer.encode("a", add_special_tokens=False)
+    if is_empty and Path(source).is_dir() and not has_tokenizer(Path(source)):
+        raise ValueError(f"model {source!r}: it has no tokenizer; {NO_TOKENIZER}")  # an empty one was made for it
     if not _is_lossless(tokenizer) and (Path(source) / "tokenizer.json").is_file():
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)

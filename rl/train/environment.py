@@ -14,8 +14,8 @@ import envs
 from agents.agent import Agent
 from agents.catalogue import parse
 from agents.scripted import oracle
-from envs.exits import closing_env, containment
-from envs.types import Message
+from envs.exits import closing_env, containment, error_text
+from envs.types import Message, Messages
 from envs.watchdog import WATCHDOG, Overrun
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
@@ -27,6 +27,7 @@ from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings
 from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
+from sandboxes.source_files import user_code_line
 
 
 class EnvironmentFacts(NamedTuple):
@@ -84,9 +85,7 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     with containment(f"--env {settings.env}"), closing_env(seating.make_view()) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
         digest = tasks_digest(env, "train", settings.train_tasks)
-        label = f"{settings.env}: reset of task train/0 seed 0 before the run"
-        reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
-        messages, info = WATCHDOG.step_call(label, reset)
+        messages, info = _first_reset(env, settings.env)
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
         is_measured = settings.turn_tokens and settings.updates and settings.max_tokens
         are_sizes_needed = settings.is_tiny and not is_measured
@@ -100,6 +99,19 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
     check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
     return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks, digest)
+
+
+def _first_reset(env: gymnasium.Env, name: str) -> tuple[Messages, dict[str, Any]]:
+    """Return what the reset of the first task returns. Raises `ValueError`, one line with the place, for its faults."""
+    label = f"{name}: reset of task train/0 seed 0 before the run"
+    reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
+    try:
+        return WATCHDOG.step_call(label, reset)
+    except NotImplementedError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        place = user_code_line(error) or label
+        raise ValueError(f"{place}: {error_text(error)}; `python -m envs check {name}` says more") from error
 
 
 def _check_oracle(env: gymnasium.Env) -> None:

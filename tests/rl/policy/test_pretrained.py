@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from agents.render import Renderer
 from rl.policy import pretrained, tiny
+from rl.policy.cached_forward import make_forward
 from rl.policy.hf import HFPolicy
 from rl.policy.hub import lookup
 from rl.policy.model_config import end_tokens
@@ -263,6 +264,23 @@ def test_a_folder_without_template_or_tokenizer_is_told_the_fix(folder):
     assert "no chat template; take the instruct version" in fault(folder)
     (folder / "tokenizer.json").unlink()
     assert "it has no tokenizer; copy tokenizer.json" in fault(folder)
+
+
+def test_an_empty_tokenizer_that_stands_in_for_a_missing_file_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}  # whose class needs no file
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").unlink()
+    assert AutoTokenizer.from_pretrained(folder).encode("some words") == []
+    assert "it has no tokenizer; copy tokenizer.json" in fault(folder)
+
+
+def test_weights_that_are_not_finite_are_said_to_be(folder):
+    weights = load_file(folder / "model.safetensors")
+    next(iter(weights.values()))[0] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="weights of the model are not finite"):
+        make_forward(pretrained.load_pretrained(str(folder))[0])
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"])

@@ -324,3 +324,24 @@ def test_a_dry_run_says_that_a_cold_start_needs_an_oracle(tmp_path, capsys):
     assert (code, err.count("\n")) == (2, 1)
     assert "Mute has no oracle policy; define oracle() in Mute; --cold-start 0 begins without one" in err
     assert run_command([*command, "--cold-start", "0"], capsys)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "complaint"),
+    [
+        (
+            "return 'hello'",
+            "reset of task train/0 seed 0 before the run: TypeError: what start() returns must be a tuple",
+        ),
+        ("return {}['q']", "wrong.py, line 6: KeyError: 'q'"),
+        ("assert False, 'odd'", "wrong.py, line 6: AssertionError: odd"),
+    ],
+)
+def test_a_fault_of_the_first_reset_is_one_line_with_its_place(start, complaint, tmp_path, capsys):
+    source = (
+        "from tests.support.environments import Echo\n\n\nclass Wrong(Echo):\n    def start(self):\n        " + start
+    )
+    (tmp_path / "wrong.py").write_text(f"{source}\n")
+    code, _, err = run_command(["--env", f"{tmp_path / 'wrong.py'}:Wrong", "--dry-run"], capsys)
+    assert (code, err.count("\n")) == (2, 1) and complaint in err
+    assert "`python -m envs check " in err
