@@ -65,9 +65,8 @@ class CachedForward(Protocol):
 def make_forward(model: nn.Module) -> CachedForward:
     """Return the fastest exact cached forward for `model`.
 
-    Raises `ValueError` for a model that cannot be computed piece by piece from keys and values alone (recurrent layers,
-    positions counted by the model itself): its log-probabilities would be silently wrong. Also for weights that are not
-    finite.
+    Raises `ValueError` for weights that are not finite, and a model that cannot be computed in pieces from keys and
+    values alone (recurrent layers, positions counted by the model itself): its log-probabilities would be wrong.
     """
     kind = text_config(model).model_type
     try:

@@ -27,6 +27,7 @@ from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings
 from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
+from sandboxes import SandboxUnavailable
 from sandboxes.source_files import user_code_line
 
 
@@ -107,7 +108,7 @@ def _first_reset(env: gymnasium.Env, name: str) -> tuple[Messages, dict[str, Any
     reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
     try:
         return WATCHDOG.step_call(label, reset)
-    except NotImplementedError:
+    except (NotImplementedError, SandboxUnavailable):  # say what is missing
         raise
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         place = user_code_line(error) or label
