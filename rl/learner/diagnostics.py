@@ -95,7 +95,8 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
         lines.append(f"sampler and trainer disagree (KL {gap:.1e} on fresh samples): their forwards differ")
     if metrics.get("groups/zero_variance", 0.0) > 0.9:
         success = metrics.get("success/mean", 0.0)
-        why = "members of a group do alike (--temperature varies them)"  # each task is solved always or never
+        # Between the two, each task is solved always or never.
+        why = "the members of a group behave alike (a higher --temperature varies them)"
         if success > 0.9:
             why = "most tasks are solved (take harder ones, or stop)"
         elif success < 0.1:
