@@ -123,13 +123,19 @@ class Turn:
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a reward that is not a number or beyond `MAX_REWARD`."""
-        if not is_reward(self.reward):
-            raise ValueError(f"the reward {self.reward} is no number between -{MAX_REWARD:g} and {MAX_REWARD:g}")
+        check_reward(self.reward)
 
 
 def is_reward(value: SupportsFloat) -> bool:
     """Whether `value` can be the reward of a turn: a number between -`MAX_REWARD` and `MAX_REWARD`."""
     return abs(float(value)) <= MAX_REWARD  # False for one that is not a number
+
+
+def check_reward(value: float) -> float:
+    """Return `value`. Raises `ValueError` if it cannot be the reward of a turn."""
+    if not is_reward(value):
+        raise ValueError(f"the reward {value} is no number between -{MAX_REWARD:g} and {MAX_REWARD:g}")
+    return value
 
 
 class History(NamedTuple):

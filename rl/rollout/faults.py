@@ -187,7 +187,8 @@ def blame_policy(attempt: Match) -> None:
     """
     for trajectory in attempt:
         if trajectory.fault is not None:
-            trajectory.turns.append(replace(trajectory.fault, valid=not _is_suspect(trajectory)))
+            is_valid = not _is_suspect(trajectory)
+            trajectory.turns.append(replace(trajectory.fault, reward=0.0, rewards={}, metrics={}, valid=is_valid))
         trajectory.fault, trajectory.stop, trajectory.success = None, Stop.POLICY_FAULT, False
 
 

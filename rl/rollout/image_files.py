@@ -62,7 +62,7 @@ def with_images(value: Any, change: Callable[[str], str]) -> Any:
         return [with_images(one, change) for one in value]
     if not isinstance(value, Mapping):
         return value
-    image = image_of(value)
+    image = image_of(value) if "type" in value else None  # messages, which are most of all, have none
     if image is None:
         return {key: with_images(one, change) if isinstance(one, list | dict) else one for key, one in value.items()}
     key = next(key for key in ("image_url", "url", "image") if value.get(key))

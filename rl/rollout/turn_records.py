@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import SupportsFloat
 
 from envs.episodes.results import read_flag, read_number, read_numbers
 from envs.step_info import StepInfo
 from envs.types import Messages, Stop
-from rl.records import Completion, Trajectory, Turn
+from rl.records import Completion, Trajectory, Turn, check_reward
 
 Step = tuple[Messages, SupportsFloat, bool, bool, StepInfo]  # obs, reward, terminated, truncated, info
 
@@ -23,17 +22,17 @@ def make_turn(context: Sequence[int], completion: Completion, messages: Messages
 
 
 def answer_turn(turn: Turn, reward: SupportsFloat, info: StepInfo) -> Turn:
-    """Return the record of a turn with what the environment answered: `reward` and the `info` of its step.
+    """Put what the environment answered into the record of a turn, and return it.
 
-    Raises `TypeError` or `ValueError` for a reward, a named reward or a metric that is no number.
+    `reward` and `info` are those of its step. Raises `TypeError` or `ValueError`, and changes nothing, for a reward, a
+    named reward or a metric that is no number, and for a reward that is too large.
     """
-    return replace(
-        turn,
-        reward=read_number("the reward", reward),
-        rewards=read_numbers("info['rewards']", info.get("rewards", {}), finite=True),
-        valid=read_flag("info['valid']", info.get("valid", True)),
-        metrics=read_numbers("info['metrics']", info.get("metrics", {})),
-    )
+    number = check_reward(read_number("the reward", reward))
+    rewards = read_numbers("info['rewards']", info.get("rewards", {}), finite=True)
+    valid = read_flag("info['valid']", info.get("valid", True))
+    turn.metrics = read_numbers("info['metrics']", info.get("metrics", {}))
+    turn.reward, turn.rewards, turn.valid = number, rewards, valid
+    return turn
 
 
 def end_episode(trajectory: Trajectory, messages: Messages, info: StepInfo, terminated: bool) -> None:

@@ -40,13 +40,23 @@ from rl.train.seats.trainees import Trainee
 __all__ = ["Loop", "Plan", "TrainingStopped", "frozen_heap"]
 
 
+COLLECTION_THRESHOLD = 50_000  # objects made and not freed between two collections; Python's own is 700
+
+
 @contextmanager
 def frozen_heap() -> Iterator[None]:
-    """Context in which garbage collections skip what exists at its start: a tenth of the bundled model's CPU time."""
+    """Context in which garbage collections are rarer, and skip what exists at its start.
+
+    Together they took an eighth of the bundled model's CPU time: the records of an update live until its end, and each
+    collection would look at them again.
+    """
+    thresholds = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(COLLECTION_THRESHOLD, *thresholds[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 
