@@ -83,8 +83,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "code/Shell-v0": ["--updates", "40"],
     "multi/Kuhn-v0": ["--updates", "40"],
     "multi/IteratedDilemma-v0": ["--updates", "40"],
-    "multi/TicTacToe-v0": ["--updates", "40"],
-    "multi/Negotiation-v0": ["--updates", "40"],
+    "multi/TicTacToe-v0": ["--updates", "40", "--opponent", "random"],  # against itself it goes round in circles
+    "multi/Negotiation-v0": ["--updates", "40", "--opponent", "conceder"],
     "tools/Clarify-v0": ["--updates", "40"],
 }
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
