@@ -7,7 +7,7 @@ is it a valid first reply? The one with the legend plays at random: does the leg
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
 each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no. The stored result
 is of all environments and 50 tasks or more; any less is written with --out only.
-Environments whose files or packages are missing are named and left out.
+Environments whose files, packages or browser are missing are named and left out.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from envs.data import MissingData
 from envs.env import Env
 from envs.episodes.guide import example_of
 from envs.rows import ROWS
+from envs.web.browser.executable import MissingBrowser
 from rl.cli import Parser, run, whole_number
 from rl.spec_paths import output_file
 from sandboxes import SandboxUnavailable
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for id in [args.env] if args.env else [row.id for row in ROWS]:
         try:
             clarity = table[id] = measure(id, args.tasks)
-        except (ImportError, MissingData, SandboxUnavailable) as error:
+        except (ImportError, MissingBrowser, MissingData, SandboxUnavailable) as error:
             left_out[id] = " ".join(str(error).split())
             print(f"{id:24} left out: {left_out[id]}", flush=True)
             continue

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks import clarity
 from benchmarks.clarity import Clarity
+from envs.web.browser import executable
+from envs.web.browser.executable import find_browser
 
 
 @pytest.fixture
@@ -28,6 +31,19 @@ def test_a_number_of_tasks_below_1_is_refused(tasks: str, results: Path) -> None
 def test_a_reader_that_fails_leaves_the_result_as_it_was(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clarity, "measure", lambda id, tasks: Clarity(tasks, tasks - 1, None, None))
     assert clarity.main(["--tasks", "2"]) == 1 and results.read_text() == "committed"
+
+
+def test_what_this_machine_lacks_is_left_out(results: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def measure(id: str, tasks: int) -> Clarity:
+        if id.startswith("web/"):
+            find_browser(None)
+        return Clarity(tasks, tasks, None, None)
+
+    monkeypatch.setattr(executable, "FILES", ())
+    monkeypatch.setattr(executable, "PROGRAMS", ())
+    monkeypatch.setattr(clarity, "measure", measure)
+    assert clarity.main([]) == 0 and "web/Widgets-v0" in json.loads(results.read_text())["left_out"]
+    assert "left out: engine 'chromium': there is no Chromium" in capsys.readouterr().out
 
 
 def test_a_run_in_which_all_is_clear_is_written(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:

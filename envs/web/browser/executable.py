@@ -21,6 +21,10 @@ def check_display() -> None:
         raise ValueError("headed: there is no display for a window; leave it out, or name one by the variable DISPLAY")
 
 
+class MissingBrowser(ValueError):
+    """This machine has no browser of the kind that is needed. The message is one line that says how to install one."""
+
+
 def find_browser(name: str | None, bundled: str = "", *, headed: bool = False) -> str:
     """Return the path of a Chromium.
 
@@ -30,7 +34,8 @@ def find_browser(name: str | None, bundled: str = "", *, headed: bool = False) -
         headed: Whether it has to have a window, which the headless shell has not.
 
     Raises:
-        ValueError: `name` is no program, or there is none, or no display for its window.
+        MissingBrowser: There is none.
+        ValueError: `name` is no program, or there is no display for its window.
     """
     if headed:
         check_display()
@@ -45,4 +50,5 @@ def find_browser(name: str | None, bundled: str = "", *, headed: bool = False) -
         if path and is_fitting and Path(path).is_file() and os.access(path, os.X_OK):
             return path
     what, advice = ("Chromium with a window", HEADED_ADVICE) if headed else ("Chromium", ADVICE)
-    raise ValueError(f"engine 'chromium': there is no {what} on this machine; {advice}, or name one by browser=PATH")
+    why = f"there is no {what} on this machine; {advice}, or name one by browser=PATH"
+    raise MissingBrowser(f"engine 'chromium': {why}")
