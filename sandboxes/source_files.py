@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import dis
 import hashlib
 import importlib.util
@@ -14,11 +15,13 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sandboxes.own_packages import PACKAGES, ROOT
 
@@ -194,7 +197,20 @@ def _load(file: Path, source: str | None = None) -> ModuleType:
         del sys.modules[name]
         raise
     _loaded_text[file] = source
+    for value in vars(module).values():  # arguments of an environment, which go to processes that have not loaded it
+        if isinstance(value, type) and issubclass(value, Enum) and value.__module__ == name:
+            copyreg.pickle(value, _reduce_member)  # type: ignore[arg-type]
     return module
+
+
+def _reduce_member(member: Enum) -> tuple[Any, tuple[str, str, str]]:
+    file = str(sys.modules[type(member).__module__].__file__)
+    path = next((path for path, (place, _) in _loaded.items() if place == file), file)
+    return _load_member, (path, type(member).__qualname__, member.name)
+
+
+def _load_member(path: str, enum: str, name: str) -> Enum:
+    return attrgetter(enum)(load_source_file(path))[name]
 
 
 @contextmanager
