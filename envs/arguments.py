@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -14,7 +15,12 @@ from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
 NUMBERS = {"max_turns": "an int", "max_seconds": "a number"}  # arguments of every environment
+LIMITS = ("style", *NUMBERS, "render_mode")  # those of `envs.env.Env`, which a constructor passes on as **limits
 NOT_TEXT: dict[Any, str] = {bool: "True or False", float: "a number"}  # by annotation
+SEQUENCES: dict[Any, Callable[[Iterable[Any]], Any]] = {
+    **{kind: kind for kind in (list, tuple, set, frozenset)},
+    **{kind: list for kind in (Sequence, Collection, Iterable)},
+}  # what a value of several items becomes
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -36,12 +42,12 @@ def arguments(words: Iterable[str], entry: Callable[..., Any], flag: str = "") -
             raise ValueError(f"{prefix}{word!r} is not of the form key=value")
         if types_by_name is not None and key not in types_by_name:
             name = getattr(entry, "__name__", str(entry))
-            raise ValueError(unknown_argument(key, types_by_name, of=name))
+            raise ValueError(unknown_argument(key, types_by_name, of=name, entry=entry))
         try:
             typed_value = convert(value, (types_by_name or {}).get(key, Any))
         except ValueError as error:
             raise ValueError(f"{prefix}{key}={value}: {error}") from None
-        if values.setdefault(key, typed_value) != typed_value:
+        if (first := values.setdefault(key, typed_value)) is not typed_value and first != typed_value:
             raise ValueError(f"{prefix}{key}={value}: {key} is given twice with different values; give it once")
     return values
 
@@ -61,11 +67,15 @@ def absolute_argument(word: str) -> str:
     return f"{key}{equals}{place.absolute()}{colon}{name}" if path and is_path else word
 
 
-def unknown_argument(name: str, choices: Iterable[str], *, of: str) -> str:
+def unknown_argument(name: str, choices: Iterable[str], *, of: str, entry: Any = None) -> str:
     """Return a one-line error message for an argument `name` that is not among `choices`.
 
-    Arguments of earlier versions, which `style` replaces, are named as such. `of` is the environment or class.
+    Arguments of earlier versions, which `style` replaces, are named as such, and those that the class `entry` should
+    pass on. `of` is the environment or class.
     """
+    if name in LIMITS and hasattr(entry, "max_turns"):
+        fix = "let __init__ take **limits and call super().__init__(**limits)"
+        return f"{of} does not take {name!r}, which every environment does; {fix}"
     if name in REPLACED_ARGUMENTS and "style" in choices:
         return f"{of}: style replaces the argument {name!r}; use style=full (the default, in sentences) or style=short"
     return unknown_message("argument", name, choices, of=of)
@@ -103,7 +113,7 @@ def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
         return
     for name, value in values.items():
         if name not in types_by_name:
-            raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__))
+            raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__, entry=cls))
         annotation = _without_none(types_by_name[name])
         kind = next((text for type, text in NOT_TEXT.items() if type is annotation), NUMBERS.get(name))
         if kind and isinstance(value, str):
@@ -135,8 +145,9 @@ def required_parameters(entry: Callable[..., Any]) -> set[str]:
 def convert(value: str, annotation: Any) -> Any:
     """Convert the text `value` to the type of an annotation, such as `int`, `Literal["a", "b"]` or `int | None`.
 
-    For `Any`, no annotation and other types the text is read as JSON, and stays a str where it is none. Raises
-    ValueError with the values that the type allows.
+    A sequence such as `tuple[int, ...]` is read from items with commas between, or from a JSON array; a dict from a
+    JSON object; a member of an `Enum` from its name or value. For `Any`, no annotation and other types the text is read
+    as JSON, and stays a str where it is none. Raises ValueError with the values that the type allows.
     """
     origin, options = get_origin(annotation), get_args(annotation)
     if annotation is Any or annotation is inspect.Parameter.empty:
@@ -161,17 +172,67 @@ def convert(value: str, annotation: Any) -> Any:
             return annotation(value)
         except ValueError:
             raise ValueError(f"must be {'an int' if annotation is int else 'a float'}") from None
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return _convert_to_member(value, annotation)
+    kind = origin or annotation
+    if kind in SEQUENCES:
+        return SEQUENCES[kind](_convert_items(value, kind, options))
+    if kind in (dict, Mapping):
+        items = _parse_literal(value)
+        if not isinstance(items, dict):
+            raise ValueError('must be a JSON object, such as {"a": 1}')
+        return {key: _convert_item(item, options[1] if options else Any) for key, item in items.items()}
     return _parse_literal(value)
 
 
-def _convert_to_union(value: str, options: Iterable[Any]) -> Any:
-    str_last = sorted(options, key=lambda option: option is str)  # every word is a str, so try the others first
-    for option in str_last:
+def _convert_to_member(value: str, enum: type[Enum]) -> Enum:
+    for name, member in enum.__members__.items():
+        if value in (name, str(member.value)):
+            return member
+    raise ValueError(f"must be one of {', '.join(enum.__members__)}")
+
+
+def _convert_items(value: str, kind: Any, options: tuple[Any, ...]) -> list[Any]:
+    """The items of a sequence, each converted to its type in `options`, the arguments of the annotation."""
+    items = _parse_literal(value)
+    if not isinstance(items, list):
+        if value.startswith("["):
+            raise ValueError("must be a JSON array, or items with commas between")
+        items = [item.strip() for item in value.split(",")] if value.strip() else []
+        items = items if options else [_parse_literal(item) for item in items]
+    if kind is not tuple or not options or options[1:] == (...,):
+        types_of_items = [options[0] if options else Any] * len(items)
+    elif len(items) == len(options):
+        types_of_items = [*options]
+    else:
+        raise ValueError(f"must be {len(options)} items with commas between, not {len(items)}")
+    return [_convert_item(item, type) for item, type in zip(items, types_of_items, strict=True)]
+
+
+def _convert_item(item: Any, annotation: Any) -> Any:
+    if annotation is Any:
+        return item
+    text = item if isinstance(item, str) else json.dumps(item)
+    try:
+        return convert(text, annotation)
+    except ValueError as error:
+        raise ValueError(f"{text!r} {error}") from None
+
+
+def _convert_to_union(value: str, options: tuple[Any, ...]) -> Any:
+    # Every word is a str, so others are tried first; but a text is a sequence only where it can be nothing else.
+    is_array = value.startswith("[")
+    last = {str: 1, **dict.fromkeys(SEQUENCES, 0 if is_array else 2)}
+    ranked = sorted(options, key=lambda option: last.get(get_origin(option) or option, 0))
+    errors = []
+    for option in ranked:
         try:
             return convert(value, option)
-        except ValueError:
-            continue
-    names = " or ".join(getattr(option, "__name__", str(option)).replace("NoneType", "none") for option in str_last)
+        except ValueError as error:
+            errors.append(str(error))
+    if len(options) == 2 and type(None) in options:  # of two errors, that of the other option
+        raise ValueError(f"{errors[1 - ranked.index(type(None))]}, or none")
+    names = " or ".join(getattr(option, "__name__", str(option)).replace("NoneType", "none") for option in ranked)
     raise ValueError(f"must be {names}")
 
 

@@ -18,10 +18,8 @@ from envs.episodes.seat_views import game_entry_point, gymnasium_class, view_ent
 from envs.rows import ROWS, Row
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG
-from sandboxes.own_packages import PACKAGES
 
 GROUP = "turnwise.envs"
-REPORTED = (ValueError, OSError, ImportError, NotImplementedError)  # which commands report in one line as they are
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
 
 
@@ -74,7 +72,7 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
 
     Raises:
         ValueError: An unknown name or argument, or a required argument is missing; also, with the line, for what the
-            constructor of a file or module raises, but for the types of `REPORTED`, which pass unchanged.
+            constructor of a file or module raises, but for errors whose text it wrote itself, which pass unchanged.
         envs.watchdog.Overrun: The import or the constructor takes too long.
     """
     target = find(spec)
@@ -87,21 +85,21 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
     except (Exception, SystemExit) as error:
         if isinstance(error, TypeError):
             _check_arguments(spec, target, arguments)
-        is_ours = type(error).__module__.partition(".")[0] in PACKAGES
-        if ":" not in spec or is_ours or isinstance(error, REPORTED):
+        if ":" not in spec:
             raise
-        from sandboxes.source_files import failure_text
+        from sandboxes.source_files import raise_named
 
-        raise ValueError(failure_text(error, spec, inspect.getfile(entry(spec)))) from error
+        raise_named(error, f"{spec}: its constructor", inspect.getfile(entry(spec)))
 
 
 def _check_arguments(spec: str, target: Any, arguments: Mapping[str, Any]) -> None:
     """Raise ValueError for an argument that the constructor does not take, and for one that it needs and lacks."""
-    choices = parameters(entry(spec))
+    factory = entry(spec)
+    choices = parameters(factory)
     for name in arguments:
         if choices is not None and name not in choices:
-            raise ValueError(unknown_argument(name, choices, of=spec)) from None
-    for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
+            raise ValueError(unknown_argument(name, choices, of=spec, entry=factory)) from None
+    for name in required_parameters(factory) - {**getattr(target, "kwargs", {}), **arguments}.keys():
         raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
 
 

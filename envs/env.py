@@ -21,8 +21,8 @@ from envs.episodes.results import (
     read_flag,
     read_guide,
     read_messages,
-    read_number,
     read_numbers,
+    read_reward,
 )
 from envs.episodes.task_loading import SPLITS as SPLITS
 from envs.episodes.task_loading import TaskLoading
@@ -236,7 +236,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         outcome = self.reply(message)
         if not isinstance(outcome, Outcome):
             raise TypeError(f"{self._name}: reply() must return an Outcome, not {type(outcome).__name__}")
-        reward = read_number("Outcome.reward", outcome.reward)
+        reward = read_reward("Outcome.reward", outcome.reward)
         outcome.messages = read_messages("Outcome.messages", outcome.messages)
         self.turns += 1
         self.dialogue.append(message)

@@ -135,7 +135,7 @@ def call_contained(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 def close_env(env: gymnasium.Env) -> None:
-    """Close an environment that nothing depends on any more; if that fails, a warning names the error.
+    """Close an environment that nothing depends on any more; if that fails, a warning names the error and its line.
 
     Raises `envs.watchdog.Overrun` if it takes too long, because the next one may as well.
     """
@@ -145,7 +145,10 @@ def close_env(env: gymnasium.Env) -> None:
     except Overrun:
         raise
     except Exception as error:
-        log.warning("an environment failed to close: %s", error_text(error))
+        from sandboxes.source_files import user_code_line  # a package that few commands need
+
+        line = user_code_line(error)
+        log.warning("an environment failed to close: %s%s", error_text(error), f" ({line})" if line else "")
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
+import dis
 import hashlib
 import importlib.util
 import json
@@ -13,15 +15,19 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NoReturn
 
 from sandboxes.own_packages import PACKAGES, ROOT
 
 SOURCES_VARIABLE = "TURNWISE_SOURCES"  # a file of the sources that `loaded_sources` returned in another process
 
+WORDED = (ValueError, OSError, ImportError, NotImplementedError, IndexError)  # types with a text for users
 MAX_FRAMES = 100  # that are searched for a line; more there are where code calls itself
 # With the separator at the end. The packages of an editable installation are beside those of the user's tests.
 _FOLDERS_OF_OTHERS = tuple(
@@ -31,6 +37,9 @@ _FOLDERS_OF_OTHERS = tuple(
         *(str(ROOT / name) for name in PACKAGES),
     )
 )
+
+_OWN_FOLDERS = tuple(os.path.join(ROOT / name, "") for name in PACKAGES)
+_RAISE = dis.opmap["RAISE_VARARGS"]
 
 _loaded: dict[str, tuple[str, str]] = {}  # by the path that was asked for: the file it leads to, and its source
 _loaded_text: dict[Path, str] = {}
@@ -122,6 +131,45 @@ def _is_of_user(filename: str) -> bool:
     return os.path.isabs(filename) and not filename.startswith(_FOLDERS_OF_OTHERS)
 
 
+def raise_named(error: BaseException, call: str, file: str = "", advice: str = "") -> NoReturn:
+    """Raise what a `call` of a user's code has raised, as an error of one line that a user can act on.
+
+    That is `error` itself if its text was written for users: by this project, which has types of its own for that, or
+    by a `raise` statement of the user's code. Else it is a ValueError such as "CALL: mine.py, line 3: KeyError: 'x'",
+    with `advice` at its end. The line is the user's last one, or the last one in `file`, of the code that is called.
+    """
+    if type(error).__module__.partition(".")[0] in PACKAGES or _is_worded(error):
+        raise error
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f"{frame.filename}, line {frame.lineno}" for frame in frames if frame.filename == file]
+    place, text = user_code_line(error) or (lines or [""])[-1], " ".join(str(error).split())
+    line = ": ".join(filter(None, (call, place, type(error).__name__, text)))
+    raise ValueError(f"{line}; {advice}" if advice else line) from error
+
+
+def _is_worded(error: BaseException) -> bool:
+    """Whether the text of an error was written for users, not by Python or a library on a mistake of the code."""
+    if not isinstance(error, WORDED) or not str(error):
+        return False
+    is_last = True
+    for frame, _ in reversed(deque(traceback.walk_tb(error.__traceback__), maxlen=MAX_FRAMES)):
+        file = frame.f_code.co_filename
+        if file.startswith(_OWN_FOLDERS):
+            return True
+        if _is_of_user(file):
+            return is_last and _is_raising(error)
+        is_last = False
+    return False
+
+
+def _is_raising(error: BaseException) -> bool:
+    """Whether the innermost line of a traceback is a `raise` statement."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+
+
 @contextmanager
 def _failures(label: str, file: str) -> Iterator[None]:
     try:
@@ -149,7 +197,20 @@ def _load(file: Path, source: str | None = None) -> ModuleType:
         del sys.modules[name]
         raise
     _loaded_text[file] = source
+    for value in vars(module).values():  # arguments of an environment, which go to processes that have not loaded it
+        if isinstance(value, type) and issubclass(value, Enum) and value.__module__ == name:
+            copyreg.pickle(value, _reduce_member)  # type: ignore[arg-type]
     return module
+
+
+def _reduce_member(member: Enum) -> tuple[Any, tuple[str, str, str]]:
+    file = str(sys.modules[type(member).__module__].__file__)
+    path = next((path for path, (place, _) in _loaded.items() if place == file), file)
+    return _load_member, (path, type(member).__qualname__, member.name)
+
+
+def _load_member(path: str, enum: str, name: str) -> Enum:
+    return attrgetter(enum)(load_source_file(path))[name]
 
 
 @contextmanager

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import envs
 from envs.data import MissingData
 from envs.env import SPLITS, Env
+from envs.episodes.results import read_reset, read_step
+from envs.exits import closing_env
+from envs.messages import parse_action
 from envs.suggestions import nearest
 from envs.types import Message, text
 from envs.watchdog import WATCHDOG
+from sandboxes.source_files import raise_named
+
+T = TypeVar("T")
 
 QUOTES = '"""'  # before and after a reply of several lines
 
@@ -30,8 +36,8 @@ def play(id: str, arguments: Mapping[str, Any], *, seed: int | None, split: str 
         index: Number of the task in the split; None for a draw by the seed.
 
     Raises:
-        ValueError: Standard input is closed, the split is unknown or its data are missing, or the environment is not
-            one of messages.
+        ValueError: Standard input is closed, the split is unknown or its data are missing, the environment is not one
+            of messages, or its code fails; the text then has the line.
 
     """
     if sys.stdin is None:
@@ -46,20 +52,27 @@ def play(id: str, arguments: Mapping[str, Any], *, seed: int | None, split: str 
     if not isinstance(env.unwrapped, Env):
         raise ValueError(f"{id!r} is a {type(env.unwrapped).__name__}, not an environment of messages (envs.env.Env)")
     options = {"split": split, "index": index}
+    with closing_env(env):
+        try:
+            reset = partial(env.reset, seed=seed, options=options)
+            messages, info = _call(f"{id}: reset of seed {seed}", read_reset, reset)
+        except MissingData as error:
+            splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
+            raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
+        task = info.get("task", "without a name")
+        print(f"# {id} task {task}")
+        print(f"# one line is one reply; for a reply of several lines, put a line {QUOTES} before and after it")
+        for tool in info.get("tools", ()):
+            print(f"# tool {json.dumps(tool['function'])}")
+        return _play_episode(env, messages, f"{id}: step {{}} of task {task} seed {seed}")
+
+
+def _call(label: str, read: Callable[[Any], T], function: Callable[[], Any]) -> T:
+    """Call code of an environment and return what `read` makes of its result; a fault is one line, with its place."""
     try:
-        reset = partial(env.reset, seed=seed, options=options)
-        messages, info = WATCHDOG.step_call(f"{id}: reset of seed {seed}", reset)
-    except MissingData as error:
-        splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
-        raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
-    print(f"# {id} task {info['task']}")
-    print(f"# one line is one reply; for a reply of several lines, put a line {QUOTES} before and after it")
-    for tool in info["tools"]:
-        print(f"# tool {json.dumps(tool['function'])}")
-    try:
-        return _play_episode(env, messages, f"{id}: step {{}} of task {info['task']} seed {seed}")
-    finally:
-        WATCHDOG.step_call(f"{id}: close", env.close)
+        return read(WATCHDOG.step_call(label, function))
+    except (Exception, SystemExit) as error:
+        raise_named(error, label)
 
 
 def _play_episode(env: Any, messages: Sequence[Message], label: str) -> int:
@@ -69,22 +82,38 @@ def _play_episode(env: Any, messages: Sequence[Message], label: str) -> int:
         for message in messages:
             print(f"{message['role']}: {text(message)}")
         print("> ", end="", flush=True)
-        line = _read_reply()
-        if not line:
+        reply = _read_action()
+        if not reply:
             print(f"# input ended after {_format_turns(turns)}, return {episode_return:g}")
             return 0
-        reply = _parse_reply(line)
-        result = WATCHDOG.step_call(label.format(turns + 1), env.step, reply)
-        messages, reward, terminated, truncated, info = result
-        episode_return, turns = episode_return + float(reward), turns + 1
-        print(f"# reward {reward:g}{'' if info['valid'] else ', invalid reply'}")
+        step = partial(env.step, reply)
+        messages, reward, terminated, truncated, info = _call(label.format(turns + 1), read_step, step)
+        episode_return, turns = episode_return + reward, turns + 1
+        print(f"# reward {reward:g}{'' if info.get('valid', True) else ', invalid reply'}")
         if terminated or truncated:
             for message in messages:
                 print(f"{message['role']}: {text(message)}")
-            print(
-                f"# end: {info['stop']}, success {info['success']}, {_format_turns(turns)}, return {episode_return:g}"
-            )
+            stop, success = info.get("stop", "terminated" if terminated else "turn_limit"), info.get("success")
+            print(f"# end: {stop}, success {success}, {_format_turns(turns)}, return {episode_return:g}")
             return 0
+
+
+def _read_action() -> Message | str:
+    """Read a reply; "" at the end of the input. A person is asked again for a message that is none.
+
+    Raises ValueError for one in a script, whose other replies would go to other turns.
+    """
+    while True:
+        line = _read_reply()
+        reply = _parse_reply(line)
+        try:
+            if reply is not line:
+                parse_action(reply)
+            return reply
+        except ValueError as error:
+            if not sys.stdin.isatty():
+                raise
+            print(f"# {error}; reply again\n> ", end="", flush=True)
 
 
 def _read_reply() -> str:

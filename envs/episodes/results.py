@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from envs.episodes.guide import STYLES, Guide
+from envs.spaces import ROLES, message_error
 from envs.types import Message, Messages, assistant
 
 PLAIN = {dict}
@@ -26,6 +27,14 @@ def read_flag(name: str, value: Any) -> bool:
     if isinstance(value, np.bool_ | int | float | np.number) and value in (0, 1):
         return bool(value)
     raise TypeError(f"{name} must be True or False, not {_show(value)}")
+
+
+def read_reward(name: str, value: Any) -> float:
+    """Return `value` as a float. Raises TypeError or ValueError, which begin with `name`, unless it is finite."""
+    reward = read_number(name, value)
+    if not isfinite(reward):
+        raise ValueError(f"{name} is {reward}, not a finite number")
+    return reward
 
 
 def read_number(name: str, value: Any) -> float:
@@ -54,16 +63,15 @@ def read_numbers(name: str, values: Any, *, finite: bool = False) -> dict[str, f
     for key, value in values.items():
         if not isinstance(key, str):
             raise TypeError(f"{name} has the name {_show(key)}, which must be a str")
-        numbers[key] = value if type(value) is float else read_number(f"{name}[{key!r}]", value)
-        if finite and not isfinite(numbers[key]):
-            raise ValueError(f"{name}[{key!r}] is {numbers[key]}, not a finite number")
+        read = read_reward if finite else read_number
+        numbers[key] = read(f"{name}[{key!r}]", value)
     return numbers
 
 
 def read_messages(name: str, messages: Any) -> Messages:
-    """Return messages as a tuple. Raises TypeError, which begins with `name`, for other values than dicts in a row."""
+    """Return messages as a tuple. Raises TypeError, which begins with `name`, for other values."""
     if type(messages) is tuple and {*map(type, messages)} <= PLAIN:  # as in most steps
-        _check_contents(name, messages)
+        _check_fields(name, messages)
         return messages
     hint = "such as (user('...'),)"
     if isinstance(messages, Mapping | str) or not isinstance(messages, Iterable):
@@ -73,20 +81,38 @@ def read_messages(name: str, messages: Any) -> Messages:
     for message in copies:
         if not isinstance(message, Mapping):
             raise TypeError(f"{name} must be a tuple of messages, {hint}; {_show(message)} is none")
-    _check_contents(name, copies)
+    _check_fields(name, copies)
     return copies
 
 
-def _check_contents(name: str, messages: Iterable[Any]) -> None:
-    """Raise TypeError for a content that is neither a text nor a list of blocks; a message of tool calls has none."""
+def _check_fields(name: str, messages: Iterable[Any]) -> None:
+    """Raise TypeError for a message without a role, and one whose content is neither a text nor a list of blocks."""
     for message in messages:
-        content = message.get("content")
-        if type(content) is str or content is None:
+        if type(message.get("content")) is str and message.get("role") in ROLES:
             continue
-        if not isinstance(content, str) and not (
-            isinstance(content, list | tuple) and all(isinstance(block, Mapping) for block in content)
-        ):
-            raise TypeError(f"{name}: content is neither a str nor a list of content blocks but {_show(content)}")
+        if error := message_error(message):
+            raise TypeError(f"{name}: {error}")
+
+
+def read_reset(result: Any) -> tuple[Messages, Mapping[str, Any]]:
+    """Return messages and info of a `reset` that a class may have overridden. Raises TypeError for anything else."""
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
+        raise TypeError(f"reset() must return (messages, info), not {_show(result)}")
+    return read_messages("what reset() returns", result[0]), result[1]
+
+
+def read_step(result: Any) -> tuple[Messages, float, bool, bool, Mapping[str, Any]]:
+    """Return the result of a `step` that a class may have overridden. Raises TypeError or ValueError for others."""
+    if not isinstance(result, tuple) or len(result) != 5 or not isinstance(result[4], Mapping):
+        raise TypeError(f"step() must return (messages, reward, terminated, truncated, info), not {_show(result)}")
+    messages, reward, terminated, truncated, info = result
+    return (
+        read_messages("what step() returns", messages),
+        read_reward("the reward", reward),
+        read_flag("terminated", terminated),
+        read_flag("truncated", truncated),
+        info,
+    )
 
 
 def read_replies(name: str, replies: Any) -> Iterator[Message]:

@@ -56,11 +56,13 @@ class TaskLoading:
     def load(self, split: str) -> Sequence[Task]:
         """Return the tasks of `split`, created once per process for equal arguments.
 
-        Raises ValueError for an unknown split and for what is no sequence of tasks, MissingData for a split without
-        data, Overrun if `tasks` takes too long.
+        Raises ValueError for an unknown split, for what is no sequence of tasks and for a constructor without
+        `super()`, MissingData for a split without data, Overrun if `tasks` takes too long.
         """
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
+        if not hasattr(self, "max_seconds"):
+            raise ValueError(f"{type(self).__name__}.__init__ must call super().__init__(**limits) first")
         if self._cache_key is None:
             self._cache_key = _pickle_key(self._arguments)
         cache = _tasks if self._cache_key else self._own_tasks
@@ -73,19 +75,16 @@ class TaskLoading:
         return cache[key]
 
     def _make_tasks(self, split: str) -> Any:
-        """Call `tasks`. Raises ValueError, in one line with the place, for errors that say nothing of it."""
+        """Call `tasks`. Raises ValueError, in one line with the place, for errors whose text is not meant for users."""
         if not callable(self.tasks):
             kind = type(self.tasks).__name__
             raise ValueError(f"{self._name}: tasks is a {kind} and must be a method; give the {kind} another name")
         try:
             return self.tasks(split)
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-            if isinstance(error, NotImplementedError):
-                raise
-            from sandboxes.source_files import failure_text  # a package that few commands need
+        except Exception as error:
+            from sandboxes.source_files import raise_named  # a package that few commands need
 
-            label = f"{self._name}: tasks({split!r})"
-            raise ValueError(f"{label}: {failure_text(error, label, class_file(type(self)))}") from error
+            raise_named(error, f"{self._name}: tasks({split!r})", class_file(type(self)))
 
     def splits(self) -> Iterator[str]:
         """Yield the splits that have tasks, "train" before "test" before "val"; each is loaded just before."""
@@ -117,8 +116,6 @@ class TaskLoading:
         return None
 
     def _choose_task(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
-        if not hasattr(self, "max_seconds"):
-            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__(**limits) first")
         for key in options:
             if key not in RESET_OPTIONS:
                 raise ValueError(unknown_message("reset option", key, RESET_OPTIONS, of=self._name))
@@ -159,7 +156,7 @@ def _check_tasks(tasks: Any, label: str, split: str) -> Sequence[Task]:
     Raises ValueError, which begins with `label`, for what is no sequence, and in a list or tuple for an entry that is
     no Task, an id that is no str, and an id that two tasks have. Other sequences may be lazy and are not gone through.
     """
-    if isinstance(tasks, Mapping) or not (hasattr(tasks, "__len__") and hasattr(tasks, "__getitem__")):
+    if isinstance(tasks, Mapping | str | bytes) or not (hasattr(tasks, "__len__") and hasattr(tasks, "__getitem__")):
         raise ValueError(f"{label} must return a sequence, such as a list, not {type(tasks).__name__}")
     if not isinstance(tasks, list | tuple):
         return tasks

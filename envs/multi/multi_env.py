@@ -24,8 +24,8 @@ from envs.episodes.results import (
     read_flag,
     read_guide,
     read_messages,
-    read_number,
     read_numbers,
+    read_reward,
 )
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
@@ -268,7 +268,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             self._inbox[seat] = (*self._inbox[seat], *texts)
             self.dialogue += [(f"to {seat}", copy_message(message)) for message in texts]
         for seat, reward in outcome.rewards.items():
-            self.rewards[seat] = read_number(f"Round.rewards[{seat!r}]", reward)
+            self.rewards[seat] = read_reward(f"Round.rewards[{seat!r}]", reward)
         for seat in outcome.invalid:
             self._is_valid[seat] = False
         for seat, parts in outcome.parts.items():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
 
+from envs.types import assistant
 from rl.records import Trajectory
 
 Vote = Callable[[Trajectory], Hashable]  # the answer of an episode; None for no answer
@@ -15,11 +17,18 @@ Vote = Callable[[Trajectory], Hashable]  # the answer of an episode; None for no
 def vote_function(env: gymnasium.Env) -> Vote:
     """Return the function that reads an episode's answer: `env.vote` of the last reply if defined, else `final_reply`.
 
-    An environment's `vote(reply)` maps replies that mean the same to the same value.
+    An environment's `vote(reply)` maps replies that mean the same to the same value. Raises ValueError if that value
+    cannot be counted, as far as a first reply shows.
     """
     env_vote = getattr(env.unwrapped, "vote", None)
     if env_vote is None:
         return final_reply
+    name, answer = type(env.unwrapped).__name__, None
+    with suppress(Exception):  # of a vote that fails, which an episode or the doctor will meet again
+        answer = env_vote(assistant("1"))
+    if not isinstance(answer, Hashable):
+        kind = type(answer).__name__
+        raise ValueError(f"{name}: vote() returns a {kind}, which cannot be counted; return a text, number or tuple")
     return lambda trajectory: env_vote(trajectory.replies[-1].reply) if trajectory.replies else None
 
 

@@ -14,7 +14,8 @@ import envs
 from agents.agent import Agent
 from agents.catalogue import parse
 from agents.scripted import oracle
-from envs.exits import closing_env, containment, error_text
+from envs.episodes.results import read_reset
+from envs.exits import closing_env, containment
 from envs.types import Message, Messages
 from envs.watchdog import WATCHDOG, Overrun
 from rl.checks import Sample, check_recipe
@@ -27,8 +28,7 @@ from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings
 from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
-from sandboxes import SandboxUnavailable
-from sandboxes.source_files import user_code_line
+from sandboxes.source_files import raise_named
 
 
 class EnvironmentFacts(NamedTuple):
@@ -102,17 +102,14 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks, digest)
 
 
-def _first_reset(env: gymnasium.Env, name: str) -> tuple[Messages, dict[str, Any]]:
+def _first_reset(env: gymnasium.Env, name: str) -> tuple[Messages, Mapping[str, Any]]:
     """Return what the reset of the first task returns. Raises `ValueError`, one line with the place, for its faults."""
     label = f"{name}: reset of task train/0 seed 0 before the run"
     reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
     try:
-        return WATCHDOG.step_call(label, reset)
-    except (NotImplementedError, SandboxUnavailable):  # say what is missing
-        raise
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-        place = user_code_line(error) or label
-        raise ValueError(f"{place}: {error_text(error)}; `python -m envs check {name}` says more") from error
+        return read_reset(WATCHDOG.step_call(label, reset))
+    except Exception as error:
+        raise_named(error, label, advice=f"`python -m envs check {name}` says more")
 
 
 def _check_oracle(env: gymnasium.Env) -> None:

@@ -75,6 +75,52 @@ def test_play_takes_a_message_written_as_json():
     assert done.returncode == 2 and "'user'" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_play_asks_a_person_again_for_a_message_that_is_none(capsys, monkeypatch):
+    terminal = io.StringIO('{"role": "assistant", "content": 3}\n{"role": "assistant", "content": "raep"}\nraep\n')
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert main(["play", f"{ENVIRONMENTS}:Echo", "--split", "test", "--index", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "# not an assistant message: content is neither" in out and "success True, 2 turns, return 1" in out
+
+
+@pytest.mark.parametrize(
+    ("method", "complaint"),
+    [
+        ("start(self): return {}['q']", "reset of seed 0: {file}, line 5: KeyError: 'q'"),
+        ("start(self): return open('nowhere')", "reset of seed 0: {file}, line 5: FileNotFoundError: "),
+        ("start(self): return 'x'", "reset of seed 0: TypeError: what start() returns must be a tuple of messages"),
+        ("start(self): raise ValueError('bad rows')", "python -m envs play: bad rows\n"),
+        ("reset(self, **options): return 'x'", "TypeError: reset() must return (messages, info), not the str 'x'"),
+        ("reply(self, action): return 1.0", "TypeError: Wrong: reply() must return an Outcome, not float"),
+        ("reply(self, action): return {}['q']", "step 1 of task train/1 seed 0: {file}, line 5: KeyError: 'q'"),
+        ("reply(self, action): exit(3)", "{file}, line 5: SystemExit: 3"),
+        (
+            "step(self, action): return 1",
+            "TypeError: step() must return (messages, reward, terminated, truncated, info)",
+        ),
+        ("step(self, action): return (), float('nan'), True, False, {}", "the reward is nan, not a finite number"),
+    ],
+)
+def test_play_names_a_fault_of_the_environment_in_one_line(method, complaint, tmp_path, capsys, monkeypatch):
+    file = tmp_path / "wrong.py"
+    file.write_text(f"from tests.support.environments import Echo\n\n\nclass Wrong(Echo):\n    def {method}\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
+    assert main(["play", f"{file}:Wrong"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and complaint.replace("{file}", str(file)) in err
+
+
+def test_play_warns_of_an_environment_that_fails_to_close(tmp_path, caplog, monkeypatch):
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        "from tests.support.environments import Echo\n\n\nclass Wrong(Echo):\n    def close(self): [].pop()\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["play", f"{file}:Wrong"]) == 0
+    assert caplog.messages == [f"an environment failed to close: IndexError: pop from empty list ({file}, line 5)"]
+
+
 @pytest.mark.parametrize("odd", ["[" * 100_000, "9" * 5000, '{"role": ' + "[" * 100_000])
 def test_play_takes_odd_json_for_text(odd):
     done = play([f"{ENVIRONMENTS}:Echo"], odd + "\n")

@@ -36,6 +36,15 @@ FILES = {
     ),
     "abstract.py": "from envs.env import Env\n\nclass Half(Env):\n    pass\n",
     "init.py": "from envs.math.arithmetic import Arithmetic\n\nclass X(Arithmetic):\n    def __init__(self):\n        1 / 0\n",
+    "opens.py": (
+        "from envs.math.arithmetic import Arithmetic\n\nclass X(Arithmetic):\n    def __init__(self):\n"
+        "        open('nowhere.json')\n\nclass Y(Arithmetic):\n    def __init__(self):\n"
+        "        raise ValueError('put rows.jsonl there')\n"
+    ),
+    "votes.py": (
+        "from envs.math.arithmetic import Arithmetic\n\nclass X(Arithmetic):\n    def vote(self, action):\n"
+        "        return [action]\n"
+    ),
     "recipe.py": "recipe = 3\n",
     "parts.py": "value = 3\n\ndef mine(context):\n    return None\n",
     "deep.jsonl": DEEP + "\n",

@@ -1,5 +1,9 @@
 """What a first environment returns by mistake is an error that names it, and no result that looks right."""
 
+import json
+import sys
+from importlib import import_module
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +11,7 @@ import pytest
 from envs import make, register
 from envs.checks import contract, isolation, rewards, run
 from envs.checks.env_under_test import EnvUnderTest, held_out_split
+from envs.data import MissingData
 from envs.env import Env
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
@@ -114,12 +119,20 @@ class NoSuper(Echo):
         self.digits = digits
 
 
+class NoLimits(Echo):
+    """Has a constructor that passes nothing on."""
+
+    def __init__(self):
+        super().__init__()
+
+
 @pytest.mark.parametrize(
     "fields, word",
     [
         ({"reward": "0.5"}, r"Outcome\.reward must be a number, not the str '0.5'"),
         ({"reward": None}, r"Outcome\.reward must be a number, not None"),
         ({"reward": np.zeros(2)}, r"Outcome\.reward must be a number, not a value of type ndarray"),
+        ({"reward": float("nan")}, r"Outcome\.reward is nan, not a finite number"),
         ({"reward": object()}, r"Outcome\.reward must be a number, not a value of type object$"),
         ({"rewards": {"form": "good"}}, r"Outcome\.rewards\['form'\] must be a number, not the str 'good'"),
         ({"rewards": {"form": float("nan")}}, r"Outcome\.rewards\['form'\] is nan"),
@@ -133,6 +146,8 @@ class NoSuper(Echo):
         ({"messages": "well done"}, r"Outcome\.messages must be a tuple of messages"),
         ({"messages": user("a")}, r"Outcome\.messages must be a tuple of messages.* not a single message"),
         ({"messages": ["well done"]}, r"the str 'well done' is none"),
+        ({"messages": [{"content": "a"}]}, r"Outcome\.messages: role None is not one of system, user"),
+        ({"messages": [{"role": "user"}]}, r"Outcome\.messages: content is neither a str nor a list"),
         ({"messages": None}, r"Outcome\.messages must be a tuple of messages.* not None"),
     ],
 )
@@ -156,6 +171,7 @@ def test_numbers_of_other_libraries_are_read(one):
     [
         ([{"prompt": "a"}], "entry 0 is a dict, not an envs.types.Task"),
         ({"a": Task("a")}, "must return a sequence, such as a list, not dict"),
+        ("abc", "must return a sequence, such as a list, not str"),
         ([Task("test/0"), Task("test/0")], "tasks 0 and 1 have the same id 'test/0'"),
         ([Task(7)], "task 0 has the id 7, which must be a str such as 'test/0'"),
     ],
@@ -178,13 +194,44 @@ def test_a_list_of_tasks_without_ids_is_numbered():
     assert [task.id for task in Plain().load("val")] == ["val/0", "val/1", "val/2"]
 
 
-def test_an_error_in_tasks_is_one_line_with_its_place():
+@pytest.mark.parametrize(
+    "fail, text",
+    [
+        ({}.pop, "KeyError: 'test'"),
+        (int, "ValueError: invalid literal for int"),
+        (open, "FileNotFoundError: .* 'test'"),
+        (import_module, "ModuleNotFoundError: import of test halted"),
+        (json.loads, "JSONDecodeError: Expecting value"),
+    ],
+)
+def test_an_error_in_tasks_is_one_line_with_its_place(fail, text, monkeypatch):
+    monkeypatch.setitem(sys.modules, "test", None)
+
     class Broken(Echo):
         def tasks(self, split):
-            return {}[split]
+            return fail(split)
 
-    with pytest.raises(ValueError, match=rf"Broken: tasks\('test'\): {__file__}, line \d+: KeyError: 'test'"):
+    with pytest.raises(ValueError, match=rf"Broken: tasks\('test'\): {__file__}, line \d+: {text}"):
         Broken().load("test")
+
+
+@pytest.mark.parametrize("error", [ValueError("level must be 1 to 3"), MissingData("put rows.jsonl there")])
+def test_an_error_that_tasks_raises_itself_keeps_its_text(error):
+    class Strict(Echo):
+        def tasks(self, split):
+            raise error
+
+    with pytest.raises(type(error), match=rf"^{error}$"):
+        Strict().load("test")
+
+
+def test_tasks_with_another_signature_are_named_without_a_place_in_other_code():
+    class Short(Echo):
+        def tasks(self):
+            return []
+
+    with pytest.raises(ValueError, match=r"^Short: tasks\('test'\): TypeError: .*Short\.tasks\(\) takes 1 positional"):
+        Short().load("test")
 
 
 def test_tasks_as_an_attribute_are_named():
@@ -198,8 +245,10 @@ def test_tasks_as_an_attribute_are_named():
 
 
 def test_a_constructor_without_super_is_named():
-    with pytest.raises(TypeError, match=r"NoSuper\.__init__ must call super\(\)\.__init__\(\*\*limits\)"):
+    with pytest.raises(ValueError, match=r"NoSuper\.__init__ must call super\(\)\.__init__\(\*\*limits\)"):
         NoSuper().reset(seed=0)
+    with pytest.raises(ValueError, match=r"NoSuper\.__init__ must call super"):  # the doctor says this alone
+        list(run(EnvUnderTest(f"{__name__}:NoSuper", {}, 1)))
 
 
 def test_limits_of_another_type_are_named():
@@ -236,6 +285,11 @@ def test_a_seed_that_is_a_truth_value_draws_one_task():
         (VotesByTask, rewards.votes, "before any reset; it may read the reply alone"),
         (OneState, isolation.states, "have other openings and the same state 'somewhere'"),
         (SlowState, isolation.states, "in all 2 turns of the oracle"),
+        (
+            NoLimits,
+            contract.limits,
+            "NoLimits does not take 'max_turns', which every environment does; let __init__ take",
+        ),
         (ReturnsOracle, rewards.oracle, "oracle() must yield replies, not return a dict"),
     ],
 )
@@ -306,6 +360,6 @@ def test_a_content_that_is_neither_text_nor_blocks_is_named(content):
     env = Slips({"messages": (user(content),), "terminated": False})
     env.reset(seed=0)
     with pytest.raises(
-        TypeError, match=r"Outcome\.messages: content is neither a str nor a list of content blocks but"
+        TypeError, match=r"Outcome\.messages: content (is neither a str nor a list of content blocks but|has a block)"
     ):
         env.step(assistant("x"))

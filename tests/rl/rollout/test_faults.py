@@ -157,10 +157,10 @@ def test_an_environment_that_fails_to_close_keeps_no_other_from_it_and_stops_no_
     envs[1].close, envs[2].close = lambda: [].pop(), lambda: sys.exit(3)
     runner.close()
     assert [envs[0].closed, envs[3].closed] == [1, 1]
-    assert sorted(caplog.messages) == [
-        "an environment failed to close: IndexError: pop from empty list",
-        "an environment failed to close: SystemExit: 3",
-    ]
+    for message, error in zip(
+        sorted(caplog.messages), ("IndexError: pop from empty list", "SystemExit: 3"), strict=True
+    ):
+        assert message.startswith(f"an environment failed to close: {error} ({__file__}, line ")
 
 
 def test_a_cancelled_episode_leaves_no_open_environment_and_no_session():

@@ -333,6 +333,8 @@ def test_a_dry_run_says_that_a_cold_start_needs_an_oracle(tmp_path, capsys):
             "return 'hello'",
             "reset of task train/0 seed 0 before the run: TypeError: what start() returns must be a tuple",
         ),
+        ("return int('x')", "wrong.py, line 6: ValueError: invalid literal"),
+        ("return ({'content': 'x'},)", "TypeError: what start() returns: role None is not one of"),
         ("return {}['q']", "wrong.py, line 6: KeyError: 'q'"),
         ("assert False, 'odd'", "wrong.py, line 6: AssertionError: odd"),
     ],
