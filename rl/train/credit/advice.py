@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 UPDATE = 20  # after which the advice is given
 FEW, MANY = 1 / 4, 8  # noise scales, in groups of an update, that are worth a word
 SHARED, SETTLED, LUCKY = 0.3, 0.2, 0.4  # shares from which values of shared states are worth a word
 UNREAD = 0.2  # share of verdicts that are missing that is worth a word
 EQUAL = 0.5  # share of groups with equal rewards that is worth a word
+SWING = 0.4  # by which a seat's success, less the mean of all seats, has to rise and to fall to be worth a word
 
 NAMES = (
     "gradient/signal",
@@ -30,6 +31,7 @@ class Advice:
         self.groups, self.compares_states = groups, compares_states
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
+        self._seats: dict[str, list[float]] = {}  # success of each seat in each update, less the mean of all seats
 
     def add(self, metrics: Mapping[str, float]) -> str:
         """Add an update; return one line where it is the one after which advice is given and there is any, else ""."""
@@ -39,6 +41,9 @@ class Advice:
             if name in metrics:
                 self._sums[name] = self._sums.get(name, 0.0) + metrics[name]
                 self._counts[name] = self._counts.get(name, 0) + 1
+        seats = {name: metrics[name] for name in metrics if name.startswith("seats/") and name.endswith("/success")}
+        for name, success in seats.items():
+            self._seats.setdefault(name.split("/")[1], []).append(success - sum(seats.values()) / len(seats))
         return "; ".join(self._sentences()) if metrics["update"] == UPDATE else ""
 
     def _mean(self, name: str) -> float:
@@ -62,4 +67,19 @@ class Advice:
             lines.append(f"{unread:.0%} of the judge's replies state no verdict: it may need a larger max_tokens=")
         if (too_long := self._mean("judge/too_long")) > UNREAD:
             lines.append(f"{too_long:.0%} of the episodes are too long for the judge: give it a longer context")
+        if any(_swings(values) for values in self._seats.values()):
+            lines.append(
+                "the seats win in turn, each by what beats the other's latest play: --opponent pool, or a script of the "
+                "game, is steadier"
+            )
         return lines
+
+
+def _swings(values: Sequence[float]) -> bool:
+    """Whether a series falls by `SWING` somewhere and rises by as much elsewhere, in whatever order."""
+    low = high = values[0]
+    fall = rise = 0.0
+    for value in values:
+        low, high = min(low, value), max(high, value)
+        fall, rise = max(fall, high - value), max(rise, value - low)
+    return min(fall, rise) >= SWING

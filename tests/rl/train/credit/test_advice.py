@@ -33,3 +33,25 @@ def test_shared_states_are_worth_a_word_unless_they_are_compared_already() -> No
 
 def test_groups_with_equal_rewards_are_counted() -> None:
     assert given(Advice(8, compares_states=False), groups__zero_variance=0.6)[-1].startswith("60% of groups have equal")
+
+
+def seats_line(*shares: float) -> str:
+    """The advice after updates in which the first of two seats won these shares of the games, the second the rest."""
+    advice = Advice(8, compares_states=False)
+    shares = (*shares, *[shares[-1]] * (UPDATE - len(shares)))
+    wins = [{"seats/player_0/success": share, "seats/player_1/success": 1 - share} for share in shares]
+    return [advice.add({"update": n, **each}) for n, each in enumerate(wins, 1)][-1]
+
+
+def test_seats_that_win_in_turn_are_told_of_a_pool() -> None:
+    assert "--opponent pool" in seats_line(0.9, 0.6, 0.3, 0.2, 0.9)
+    assert "--opponent pool" in seats_line(0.5, 0.9, 0.2)
+    assert seats_line(0.3, 0.5, 0.7, 0.95) == ""  # the first mover learns to win, as it can
+    assert seats_line(0.5, 0.7, 0.4, 0.6) == ""
+
+
+def test_teammates_who_rise_and_fall_together_do_not_win_in_turn() -> None:
+    advice = Advice(8, compares_states=False)
+    for n in range(1, UPDATE + 1):
+        line = advice.add({"update": n, "seats/a/success": n % 2, "seats/b/success": n % 2})
+    assert line == ""
