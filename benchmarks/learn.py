@@ -85,6 +85,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/IteratedDilemma-v0": ["--updates", "40"],
     "multi/TicTacToe-v0": ["--updates", "40", "--opponent", "random"],  # against itself it goes round in circles
     "multi/Negotiation-v0": ["--updates", "40", "--opponent", "conceder"],
+    "multi/Leduc-v0": ["--updates", "40", "--opponent", "random"],
+    "multi/ConnectFour-v0 rows=3 columns=4 connect=3": ["--updates", "40", "--opponent", "random"],
     "tools/Clarify-v0": ["--updates", "40"],
 }
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a

@@ -69,8 +69,8 @@ class Advice:
             lines.append(f"{too_long:.0%} of the episodes are too long for the judge: give it a longer context")
         if any(_swings(values) for values in self._seats.values()):
             lines.append(
-                "the seats win in turn, each by what beats the other's latest play: --opponent pool, or a script of the "
-                "game, is steadier"
+                "the seats win in turn, each by what beats the other's latest play: --opponent pool, or a script of "
+                "the game, is steadier"
             )
         return lines
 
