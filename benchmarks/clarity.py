@@ -5,8 +5,9 @@
 Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
 is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
-each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no. The stored result
-is of all environments and 50 tasks or more; any less is written with --out only.
+each: does it earn the maximum, or in a contest what these replies earn alone? The exit status is 1, and no result is
+written, if one answer is no. The stored result is of all environments and 50 tasks or more; any less is written with
+--out only.
 Environments whose files, packages or browser are missing are named and left out.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from math import isclose
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +24,7 @@ import torch
 
 import envs
 from benchmarks.support.record import provenance, save
-from envs.checks.env_under_test import has_oracle, play, random_replies, thinking_replies
+from envs.checks.env_under_test import has_oracle, oracle_replies, play, random_replies, thinking_replies
 from envs.data import MissingData
 from envs.env import Env
 from envs.episodes.guide import example_of
@@ -133,8 +135,10 @@ def _unknown_signs(env: Env, index: int) -> set[str]:
 
 
 def _earns_maximum(env: Env, index: int) -> bool:
-    episode = play(env, thinking_replies(THINKING, seed=index), seed=index, index=index, split="test")
-    return isclose(episode.total_reward, env.max_return)
+    """Whether thinking aloud earns the maximum; where other players decide too, what the same replies earn alone."""
+    played = partial(play, env, seed=index, index=index, split="test")
+    most = played(oracle_replies).total_reward if env.is_contest else env.max_return
+    return isclose(played(thinking_replies(THINKING, seed=index)).total_reward, most)
 
 
 if __name__ == "__main__":
