@@ -176,7 +176,7 @@ TRAIN = [
     (f"{QUICK} --out 'a\udcffb\ud800'", "UTF-8"),
     (f"{QUICK} --out good.py", "good.py"),
     (f"{QUICK} --out good.py/run", "good.py"),
-    (f"{QUICK} --out /proc/x", "/proc/x"),
+    (f"{QUICK} --out /proc/x --dry-run", "--out /proc/x: no folder can be made in /proc"),
     (f"{QUICK} --out 'a\0b'", "UTF-8"),
     (f"{QUICK} --out new_run", "--resume"),
 ]
@@ -271,7 +271,9 @@ EVALUATE = [
     (f"{ARITHMETIC} --policy short_context --max-tokens 512", "512 tokens (--max-tokens)"),
     (f"{ARITHMETIC} --policy new_run", "new_run"),
     (f"{ARITHMETIC} --policy run", "run"),
-    (f"{ARITHMETIC} --policy good.py", "good.py"),
+    (f"{ARITHMETIC} --policy good.py", "--policy good.py: a file of functions; name one of them, good.py:function"),
+    ("--env multi/TicTacToe-v0 --policy random --opponent parts.py", "name one of them, as parts.py:mine"),
+    ("--env multi/TicTacToe-v0 --policy random --opponent parts.py:mien", "did you mean 'mine'?"),
     (f"{ARITHMETIC} --policy {LONG}", "xxx"),
     (f"{NOOP} --epsodes 3", "--episodes"),
 ]
