@@ -82,9 +82,8 @@ def make_forward(model: nn.Module) -> CachedForward:
     if not error <= (1e-3 if single else 0.1):
         if not all(weight.isfinite().all() for weight in model.parameters()):
             place = f" in {name}" if (name := getattr(model, "name_or_path", "")) else ""
-            raise ValueError(
-                f"weights of the model{place} are not finite: its file is damaged, or its training diverged; take others"
-            )
+            why = "its file is damaged, or its training diverged; take others"
+            raise ValueError(f"weights of the model{place} are not finite: {why}")
         raise ValueError(
             f"model type {kind!r} cannot be sampled by the hf engine: its logits differ with a cache ({error:.1g})"
         )

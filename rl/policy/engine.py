@@ -28,7 +28,7 @@ class CutOff(Exception):
         self.stop = stop
 
 
-NOT_FINITE = "the model's logits are not finite"  # says the `FloatingPointError` of every engine
+LOGITS_NOT_FINITE = "the model's logits are not finite"  # says the `FloatingPointError` of every engine
 
 
 class EngineDead(RuntimeError):

@@ -24,7 +24,7 @@ from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, words
 from rl.methods.streams import asks_for_reference
 from rl.policy import lora
-from rl.policy.engine import NOT_FINITE, EngineDead
+from rl.policy.engine import LOGITS_NOT_FINITE, EngineDead
 from rl.policy.pretrained import resolve_device
 from rl.prompt_options import PromptOptions, with_date
 from rl.records import SamplingParams, Ticket, Trajectory
@@ -148,7 +148,7 @@ class Session:
                 return run_async(lambda: self.opponents.during(self.judge.during(self._train(is_resumed))))
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
             reason = self.memory_report.stop_reason(error, self.trainees.failure)
-            if NOT_FINITE in reason:  # `--resume` would begin with the same weights
+            if LOGITS_NOT_FINITE in reason:  # `--resume` would begin with the same weights
                 raise UserError(f"{reason} (training diverged; begin a new run with a lower --lr)") from None
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
         except KeyboardInterrupt:
