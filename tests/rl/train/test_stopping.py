@@ -153,4 +153,4 @@ def test_a_run_that_diverged_is_not_said_to_be_resumable(tmp_path: Path) -> None
     out = tmp_path / "run"
     line = training_error(*flags("Low", **sizes), "--out", str(out))
     assert line.endswith("the model's logits are not finite (training diverged; begin a new run with a lower --lr)")
-    assert f"weights of the model in {out}/checkpoints/" in training_error("--resume", "--out", str(out))
+    assert f"weights of {out}/checkpoints/" in training_error("--resume", "--out", str(out))
