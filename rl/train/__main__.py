@@ -230,6 +230,8 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     rank_devices = settings.trainer_devices.split(",") if settings.trainer_devices else []
     if rank_devices and (settings.trainers < 2 or len(rank_devices) != settings.trainers or ";" in rank_devices[0]):
         text = f"--trainer-devices {settings.trainer_devices}"
+        if settings.trainers < 2:
+            raise UserError(f"{text}: the only trainer is on --device; add --trainers N, or leave it out")
         raise UserError(f"{text}: give one number for each of --trainers, which is {settings.trainers}, as 0,1 for two")
     if settings.trainer_shards and settings.trainers % settings.trainer_shards:
         raise UserError(

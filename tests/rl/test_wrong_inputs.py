@@ -137,6 +137,7 @@ TRAIN = [
     (f"{QUICK} --lora 4 --lora-targets nothing", "nothing"),
     (f"{QUICK} --data-root nowhere", "nowhere"),
     (f"{QUICK} --data-root good.py", "good.py"),
+    (f"{QUICK} --trainer-devices 0", "--trainer-devices 0: the only trainer is on --device; add --trainers N"),
     (f"{QUICK} --critic-lr 0.1", "--critic-lr 0.1: the method has no critic; take --algo ppo, or leave it out"),
     (f"{QUICK} --max-lag 4", "--max-lag 4: with --lag 0 and --over-provision 1 nothing is in flight"),
     (f"{QUICK} --mode sync --in-flight drain", "--in-flight drain: with --lag 0 and --over-provision 1 nothing"),
