@@ -315,6 +315,6 @@ def add_flags(parser: Parser) -> None:
     )
     parts = Path(__file__).parent / "methods" / "parts"
     for slot in SLOTS:
-        nargs: dict[str, Any] = {"nargs": "+"} if slot in MANY else {}
+        nargs: dict[str, Any] = {"nargs": "+", "action": "extend"} if slot in MANY else {}
         place = f"rl/methods/parts/{slot}" + ("/" if (parts / slot).is_dir() else ".py")
         slots.add_argument(flag_name(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see {place}", **nargs)

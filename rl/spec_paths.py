@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from envs.adapters.schemes import change_path
@@ -73,7 +74,7 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """Return `text` as the absolute path of a writable folder, new or existing; a `type` for argparse. Writes nothing.
+    """Return `text` as the absolute path of a writable folder, new or existing; a `type` for argparse. Leaves nothing.
 
     Raises `ArgumentTypeError` for an empty path, a file, also among its parents, and a folder that is not writable or
     is to be made in such a one, and `OSError` for a path that the operating system refuses.
@@ -87,6 +88,11 @@ def output_folder(text: str) -> Path:
         raise argparse.ArgumentTypeError("is a file" if place == path else f"{as_typed(place)} is a file")
     if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise argparse.ArgumentTypeError("not writable" if place == path else f"{as_typed(place)} is not writable")
+    try:  # file systems such as /proc take no folders, whatever their permissions say
+        os.rmdir(tempfile.mkdtemp(prefix=".turnwise-", dir=place))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise argparse.ArgumentTypeError(f"no folder can be made in {as_typed(place)} ({reason})") from None
     return path
 
 

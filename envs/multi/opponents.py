@@ -100,6 +100,12 @@ def _parse_options(words: str, method: Callable[..., Any], name: str) -> dict[st
 def _function_of_file(path: str, name: str) -> Opponent:
     from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
 
-    if not callable(getattr(load_source_file(path), name, None)):
-        raise ValueError(f"opponent {path}:{name}: the file has no function {name!r}")
+    module = load_source_file(path)
+    if not callable(getattr(module, name, None)):
+        functions = inspect.getmembers(module, inspect.isfunction)
+        own = [key for key, value in functions if value.__module__ == module.__name__]
+        if not name:
+            example = f"{path}:{own[0] if own else 'function'}"
+            raise ValueError(f"opponent {path}: a file of functions; name one of them, as {example}")
+        raise ValueError(f"opponent {path}:{name}: {unknown_message('function', name, own, of=path)}")
     return partial(_play_function, path=path, name=name)

@@ -31,7 +31,7 @@ from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.comparison import EvaluationSetup, check_comparable, compare
 from rl.evaluate.console import comparison_table, print_report, progress_bar
-from rl.evaluate.flags import add_policy_flags, join, set_budgets
+from rl.evaluate.flags import add_policy_flags, join, refuse_unread, set_budgets
 from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
 from rl.evaluate.rollouts import EpisodeLog
@@ -61,6 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     set_budgets(args)
     with user_input():
+        refuse_unread(args, args.opponent)
+        if args.rollouts and not args.json:
+            raise UserError("--rollouts: the episodes are written beside the result; add --json FILE")
+        args.rollouts = bool(args.json) and args.rollouts is not False
         join(args)
         strategy = strategies.parse(args.strategy) if args.strategy else None
         target = _open_target(args)
@@ -82,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         if log.error:
             log_line(f"the episodes were not written: {log.error}")
-        if args.json and args.rollouts and log.partial.is_file():
+        if args.rollouts and log.partial.is_file():
             log_line(f"the episodes so far are in {log.partial}")
 
 
@@ -203,8 +207,8 @@ def parser() -> Parser:
     data_root = f"folder of real benchmark files (or the variable {DATA_ROOT_VARIABLE})"
     add("--data-root", type=absolute_path, metavar="DIR", help=data_root)
     add("--json", type=output_file, metavar="FILE", help="write the result")
-    rollouts = "write the episodes beside the result of --json, as FILE.rollouts.jsonl for rl.view"
-    add("--rollouts", action=argparse.BooleanOptionalAction, default=True, help=rollouts)
+    rollouts = "write the episodes beside the result of --json, as FILE.rollouts.jsonl for rl.view (default: so)"
+    add("--rollouts", action=argparse.BooleanOptionalAction, help=rollouts)
     earlier = "test the difference to an earlier result of the same tasks and seed"
     add("--compare", type=absolute_path, metavar="FILE", help=earlier)
     add_policy_flags(flags)

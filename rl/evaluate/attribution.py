@@ -30,7 +30,7 @@ from envs.watchdog import WATCHDOG
 from rl.cli import Parser, program, run, run_async, user_input, whole_number
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
-from rl.evaluate.flags import add_policy_flags, join, set_budgets
+from rl.evaluate.flags import add_policy_flags, join, refuse_unread, set_budgets
 from rl.evaluate.policies import open_policy
 from rl.evaluate.result_files import write_result
 from rl.evaluate.runner import count_tasks, tickets
@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     set_budgets(args)
     with user_input():
+        refuse_unread(args)
         join(args)
         entry = envs.entry(args.env)
         env_args = envs.arguments(args.env_arg, entry, "--env-arg")

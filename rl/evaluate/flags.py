@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from envs.watchdog import WATCHDOG, Budgets
 from rl import prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.defaults import EPISODE_TOKENS, EVALUATED_REPLY_TOKENS, TINY_EVALUATED
+from rl.evaluate.clients.function import is_function_spec
 from rl.evaluate.policies import EPISODE_S, SPEC_FORMS
 from rl.evaluate.runner import SCRIPTS
 from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
 from rl.processes.address import check_cluster, cluster_address, cluster_help, join_cluster
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
-from rl.spec_paths import absolute_model, absolute_path, absolute_spec
+from rl.spec_paths import SEAT_FORM, absolute_model, absolute_path, absolute_spec
+
+# Kinds of policies, and which of them read a flag. Scripts leave out what says how a model replies, as `--help` says.
+API, FUNCTION, MODEL, SCRIPT, TRANSCRIPT = "an API", "a function", "a model", "a script", "a transcript"
+READERS = {
+    **dict.fromkeys(("device", "dtype", "engine", "engine_devices"), (MODEL, SCRIPT)),
+    **dict.fromkeys(("temperature", "top_p", "top_k", "turn_tokens", "max_tokens"), (MODEL, API, SCRIPT)),
+    "patience": (API, FUNCTION),
+    **dict.fromkeys(("concurrency", "token_budget", "no_cache", "api_arg"), (API,)),
+}
 
 
 def add_policy_flags(parser: Parser) -> None:
@@ -43,6 +54,33 @@ def _absolute_policy(spec: str) -> str:
         return f"{kind}{colon}{absolute_path(path)}"
     is_other = spec in (*SCRIPTS, "tiny", "human") or kind == "openai"
     return spec if is_other else absolute_spec(spec) if ".py:" in spec else absolute_model(spec)
+
+
+def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> None:
+    """Raise `ValueError` for a flag that is not at its default and that neither the policy nor an opponent reads.
+
+    `args` are the flags as they were typed, `opponents` the names of other players, each maybe with its seat.
+    """
+    defaults = Parser()
+    add_policy_flags(defaults)
+    specs = [args.policy, *(match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents)]
+    kinds = {_kind(spec) for spec in specs}
+    for name, readers in READERS.items():
+        value = getattr(args, name)
+        if value != defaults.get_default(name) and not kinds.intersection(readers):
+            text = value[0] if isinstance(value, list) else "" if value is True else value
+            flag, about = f"--{name.replace('_', '-')} {text}".strip(), [kind for kind in readers if kind != SCRIPT]
+            players = f"--policy {args.policy}" + " and the opponents" * bool(opponents)
+            raise ValueError(f"{flag} means nothing to {players}: it is about {' or '.join(about)}; leave it out")
+
+
+def _kind(spec: str) -> str:
+    """Which kind of policy `spec` names. A script of a game, which only the game knows, counts as a model."""
+    if spec in SCRIPTS:
+        return SCRIPT
+    if spec == "human" or spec.startswith("replay:"):
+        return TRANSCRIPT
+    return API if spec.startswith("openai:") else FUNCTION if is_function_spec(spec) else MODEL
 
 
 def set_budgets(args: argparse.Namespace) -> None:
@@ -77,7 +115,9 @@ def _add_deadline_flags(parser: Parser) -> None:
 
 def _add_model_flags(parser: Parser) -> None:
     """Add the flags of sampling; `--device` and `--engine` concern local models only."""
-    add = parser.add_argument_group("models", "how a model replies; scripted policies ignore these flags").add_argument
+    add = parser.add_argument_group(
+        "models", "how a model replies; random, oracle and noop ignore these flags"
+    ).add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     dtype = "precision of a model (default: bfloat16 on CUDA, float32 on a CPU and of `tiny`)"
     add("--dtype", choices=("float32", "bfloat16"), help=dtype)

@@ -120,6 +120,8 @@ def check_model(name: str, *, names: Sequence[str] | None = (), flag: str = "--p
     """
     if name == "tiny":
         return
+    if name.endswith(".py") and not Path(name).is_dir():
+        raise ValueError(f"{flag} {name}: a file of functions; name one of them, {name}:function")
     is_script = "/" not in name and not (name.strip() and Path(name).exists())
     scripts = () if names is None else tuple(dict.fromkeys((*SCRIPTS, *names)))
     hint = suggest(name.partition(":")[0], [*scripts, "tiny", *SPEC_FORMS]) if is_script else ""

@@ -81,10 +81,10 @@ def make_forward(model: nn.Module) -> CachedForward:
     single = next(model.parameters()).dtype in (torch.float32, torch.float64) and not is_quantised(model)
     if not error <= (1e-3 if single else 0.1):
         if not all(weight.isfinite().all() for weight in model.parameters()):
-            raise ValueError("weights of the model are not finite: its file is damaged, or its training diverged")
-        raise ValueError(
-            f"model type {kind!r} cannot be sampled by the hf engine: its logits differ with a cache ({error:.1g})"
-        )
+            name = getattr(model, "name_or_path", "") or "the model"
+            raise ValueError(f"weights of {name} are not finite: a file is damaged, or training diverged; take others")
+        reason = f"its logits differ with a cache ({error:.1g})"
+        raise ValueError(f"model type {kind!r} cannot be sampled by the hf engine: {reason}")
     return forward
 
 

@@ -28,6 +28,9 @@ class CutOff(Exception):
         self.stop = stop
 
 
+LOGITS_NOT_FINITE = "the model's logits are not finite"  # says the `FloatingPointError` of every engine
+
+
 class EngineDead(RuntimeError):
     """The engine failed in a way that it cannot recover from, such as memory that ran out."""
 

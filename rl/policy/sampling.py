@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rl.policy.engine import LOGITS_NOT_FINITE
 from rl.records import SamplingParams
 
 Alternatives = tuple[tuple[int, float], ...]  # tokens with their log-probabilities
@@ -103,7 +104,7 @@ def sample_rows(
     sampled, own, of_model = sample_tokens(logits, uniform, temperature, top_p, top_k)
     tokens, logprobs, model_logprobs = sampled.tolist(), own.tolist(), of_model.tolist()
     if not math.isfinite(sum(logprobs) + sum(model_logprobs)):
-        raise FloatingPointError("the model's logits are not finite")
+        raise FloatingPointError(LOGITS_NOT_FINITE)
     return tokens, logprobs, model_logprobs
 
 

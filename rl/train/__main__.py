@@ -30,6 +30,7 @@ from rl.prompt_options import parse_template_args
 from rl.schedule import check_schedule
 from rl.settings import Settings, add_flags
 from rl.spec_paths import absolute_path, output_folder
+from rl.train import unread_flags
 from rl.train.hub.upload import check_access
 from rl.train.loggers import logger as loggers
 
@@ -81,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
+        unread_flags.check(settings, recipe, flags)
         folder = folder or _default_folder(runs, settings)
         if not is_resumed:
             _check_new(folder, settings.model)
@@ -228,6 +230,8 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     rank_devices = settings.trainer_devices.split(",") if settings.trainer_devices else []
     if rank_devices and (settings.trainers < 2 or len(rank_devices) != settings.trainers or ";" in rank_devices[0]):
         text = f"--trainer-devices {settings.trainer_devices}"
+        if settings.trainers < 2:
+            raise UserError(f"{text}: the only trainer is on --device; add --trainers N, or leave it out")
         raise UserError(f"{text}: give one number for each of --trainers, which is {settings.trainers}, as 0,1 for two")
     if settings.trainer_shards and settings.trainers % settings.trainer_shards:
         raise UserError(

@@ -68,8 +68,10 @@ class EnvironmentFacts(NamedTuple):
         return context.ids
 
 
-def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
+def inspect_environment(settings: Settings, recipe: Recipe, *, has_begun: bool = False) -> EnvironmentFacts:
     """Make the environment of a run, look at it, and close it; try `recipe`, the parts of the run's method, without it.
+
+    A run that `has_begun` is behind its cold start, which needs an oracle and validation tasks.
 
     Raises `ValueError` if there is no such environment, a split that the run plays has no tasks, or `recipe` needs
     something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`);
@@ -92,8 +94,9 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         are_sizes_needed = settings.is_tiny and not is_measured
         size = oracle_size(env) if are_sizes_needed else OracleSize()
         settings = settings.with_defaults(max_turns, size.longest_reply, size.episode, _most_tokens(messages, info))
-        num_tasks = _split_sizes(env, settings)
-        if settings.cold_start:
+        plan = replace(settings, cold_start=0) if has_begun else settings
+        num_tasks = _split_sizes(env, plan)
+        if plan.cold_start:
             _check_oracle(env)
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")

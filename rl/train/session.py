@@ -24,7 +24,7 @@ from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, words
 from rl.methods.streams import asks_for_reference
 from rl.policy import lora
-from rl.policy.engine import EngineDead
+from rl.policy.engine import LOGITS_NOT_FINITE, EngineDead
 from rl.policy.pretrained import resolve_device
 from rl.prompt_options import PromptOptions, with_date
 from rl.records import SamplingParams, Ticket, Trajectory
@@ -74,7 +74,8 @@ class Session:
         self.recipe, self.resume_from = recipe, resume_from
         if settings.threads:
             torch.set_num_threads(settings.threads)
-        self.env = inspect_environment(settings, recipe)
+        has_begun = resume_from is not None and resume_from.latest_checkpoint() is not None
+        self.env = inspect_environment(settings, recipe, has_begun=has_begun)
         settings = self.env.settings
         free = free_bytes(device := resolve_device(settings.device))  # before any model is there
         self.opponents = open_opponents(settings, self.env.seating, recipe)
@@ -147,6 +148,8 @@ class Session:
                 return run_async(lambda: self.opponents.during(self.judge.during(self._train(is_resumed))))
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
             reason = self.memory_report.stop_reason(error, self.trainees.failure)
+            if LOGITS_NOT_FINITE in reason:  # `--resume` would begin with the same weights
+                raise UserError(f"{reason} (training diverged; begin a new run with a lower --lr)") from None
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
         except KeyboardInterrupt:
             return self._report_interruption()

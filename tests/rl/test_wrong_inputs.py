@@ -139,6 +139,13 @@ TRAIN = [
     (f"{QUICK} --lora 4 --lora-targets nothing", "nothing"),
     (f"{QUICK} --data-root nowhere", "nowhere"),
     (f"{QUICK} --data-root good.py", "good.py"),
+    (f"{QUICK} --trainer-devices 0", "--trainer-devices 0: the only trainer is on --device; add --trainers N"),
+    (f"{QUICK} --critic-lr 0.1", "--critic-lr 0.1: the method has no critic; take --algo ppo, or leave it out"),
+    (f"{QUICK} --max-lag 4", "--max-lag 4: with --lag 0 and --over-provision 1 nothing is in flight"),
+    (f"{QUICK} --mode sync --in-flight drain", "--in-flight drain: with --lag 0 and --over-provision 1 nothing"),
+    (f"{QUICK} --cold-start-until 0.5", "--cold-start-until 0.5: there is no cold start; add --cold-start N"),
+    (f"{QUICK} --algo reinforce --decoupled", "--decoupled: the method has a ratio of its own"),
+    (f"{QUICK} --penalty kl_k3 --penalty entropy_bonus kl_k3", "--penalty names kl_k3 twice; name it once"),
     (f"{QUICK} more", "more"),
     (f"{QUICK} --", "--") if False else (f"{QUICK} -q", "-q"),
     (f"{QUICK} --config nowhere.toml", "nowhere.toml"),
@@ -178,7 +185,7 @@ TRAIN = [
     (f"{QUICK} --out 'a\udcffb\ud800'", "UTF-8"),
     (f"{QUICK} --out good.py", "good.py"),
     (f"{QUICK} --out good.py/run", "good.py"),
-    (f"{QUICK} --out /proc/x", "/proc/x"),
+    (f"{QUICK} --out /proc/x --dry-run", "--out /proc/x: no folder can be made in /proc"),
     (f"{QUICK} --out 'a\0b'", "UTF-8"),
     (f"{QUICK} --out new_run", "--resume"),
 ]
@@ -275,9 +282,37 @@ EVALUATE = [
     (f"{ARITHMETIC} --policy short_context --max-tokens 512", "512 tokens (--max-tokens)"),
     (f"{ARITHMETIC} --policy new_run", "new_run"),
     (f"{ARITHMETIC} --policy run", "run"),
-    (f"{ARITHMETIC} --policy good.py", "good.py"),
+    (f"{ARITHMETIC} --policy good.py", "--policy good.py: a file of functions; name one of them, good.py:function"),
+    ("--env multi/TicTacToe-v0 --policy random --opponent parts.py", "name one of them, as parts.py:mine"),
+    ("--env multi/TicTacToe-v0 --policy random --opponent parts.py:mien", "did you mean 'mine'?"),
     (f"{ARITHMETIC} --policy {LONG}", "xxx"),
     (f"{NOOP} --epsodes 3", "--episodes"),
+    (f"{NOOP} --rollouts", "--rollouts: the episodes are written beside the result; add --json FILE"),
+    (f"{NOOP} --no-cache", "--no-cache means nothing to --policy noop: it is about an API; leave it out"),
+    (
+        f"{ARITHMETIC} --policy tiny --episodes 1 --token-budget 9",
+        "--token-budget 9 means nothing to --policy tiny: it is about an API",
+    ),
+    (
+        f"{ARITHMETIC} --policy tiny --episodes 1 --api-arg x=1",
+        "--api-arg x=1 means nothing to --policy tiny: it is about an API",
+    ),
+    (
+        f"{ARITHMETIC} --policy tiny --episodes 1 --patience 9",
+        "--patience 9.0 means nothing to --policy tiny: it is about an API or a",
+    ),
+    (
+        f"{ARITHMETIC} --policy openai:m@http://127.0.0.1:1/v1 --patience 0 --dtype float32",
+        "it is about a model; leave it out",
+    ),
+    (
+        f"{ARITHMETIC} --policy parts.py:mine --episodes 1 --temperature 0.5",
+        "it is about a model or an API; leave it out",
+    ),
+    (
+        "--env multi/TicTacToe-v0 --policy noop --opponent tiny --episodes 1 --concurrency 2",
+        "to --policy noop and the opponents:",
+    ),
 ]
 VIEW = [
     ("", "RUN_OR_JSONL"),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rl.policy.engine import LOGITS_NOT_FINITE
 from rl.policy.servers.connection import Connection, Refused, ServerLost
 from rl.policy.servers.weights import Weights
 from rl.policy.vllm.requests import BACKEND, WORKER_EXTENSION, EngineRequest, SampledToken
@@ -292,5 +293,5 @@ def _sample(content: Mapping[str, Any], request: EngineRequest) -> SampledToken:
     logprobs = {int(one["token_id"]): float(one["logprob"]) for one in candidates}
     token = int(content["token_id"])
     if logprobs[token] <= NOT_FINITE:
-        raise FloatingPointError("the model's logits are not finite")
+        raise FloatingPointError(LOGITS_NOT_FINITE)
     return sampled_token(token, logprobs[token], logprobs.items(), request.params)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from rl.policy.engine import LOGITS_NOT_FINITE
 from rl.policy.vllm.outputs import CoreOutput
 from rl.policy.vllm.requests import EXTRA_ARG, EngineRequest, SampledToken
 from rl.records import SamplingParams
@@ -117,7 +118,7 @@ def sampled_token(
     `FloatingPointError` if `logprob` is not finite.
     """
     if not math.isfinite(logprob):
-        raise FloatingPointError("the model's logits are not finite")
+        raise FloatingPointError(LOGITS_NOT_FINITE)
     alternatives = _best(likeliest, how.alternatives) if how.alternatives else ()
     if how.temperature <= 0:
         return SampledToken(token, 0.0, logprob, alternatives)

@@ -5,6 +5,7 @@ A logger is a class `Logger` in `rl/train/loggers/NAME.py`, or any class that `-
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rl.train.run_folder import RunFolder
 
 NONE = "none"
+MEMBERS = ("log", "flush", "close")  # of a `Logger`
 
 
 @dataclass(frozen=True)
@@ -119,11 +121,16 @@ def open_loggers(settings: Settings, parts: Mapping[str, Any], folder: RunFolder
 def parse(spec: str) -> dict[str, Callable[[RunInfo], Logger]]:
     """Return the classes that `spec` names, by name: `none`, or names such as `tensorboard,wandb,module:Class`.
 
-    Raises `UserError` for a name that is unknown or stands twice, and for a class that cannot be imported.
+    Raises `UserError` for a name that is unknown or stands twice, `none` beside others, and what cannot be imported or
+    is no class of a logger.
     """
     names = [name.strip() for name in spec.split(",")]
     if names == [NONE]:
         return {}
+    if NONE in names:
+        raise UserError(f"--logger {spec}: {NONE} stands alone; leave out {NONE}, or the others")
+    if "" in names:
+        raise UserError(f"--logger {spec!r}: names no logger; choose from {', '.join((*bundled(), NONE))}")
     if len(set(names)) < len(names):
         raise UserError(f"--logger {spec}: names a logger twice")
     return {name: _logger_class(name) for name in names}
@@ -148,6 +155,10 @@ def bundled() -> Sequence[str]:
 
 def _logger_class(name: str) -> Callable[[RunInfo], Logger]:
     module, colon, class_name = name.rpartition(":")
+    file, is_file, rest = name.partition(".py")
+    if is_file and rest[:1] in ("", ":"):
+        spec = f"{Path(file).stem}:{rest[1:] or 'Class'}"
+        raise UserError(f"--logger {name}: give a module, not a file: {spec}, with its folder on PYTHONPATH")
     if not colon:
         if name not in bundled():
             choices = [*bundled(), NONE]
@@ -157,6 +168,10 @@ def _logger_class(name: str) -> Callable[[RunInfo], Logger]:
         raise UserError(f"--logger {name}: {module!r} is not the name of a module; write module:Class")
     try:
         source = WATCHDOG.load_call(f"--logger {name}: its import", import_source_module, module)
-        return cast(Callable[[RunInfo], Logger], getattr(source, class_name))
+        logger_class = getattr(source, class_name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"--logger {name}: {one_line(error)}") from None
+    if not (inspect.isclass(logger_class) and all(callable(getattr(logger_class, member, None)) for member in MEMBERS)):
+        members = ", ".join(MEMBERS)
+        raise UserError(f"--logger {name}: is no logger; name a class with the methods {members} (docs/metrics.md)")
+    return cast(Callable[[RunInfo], Logger], logger_class)

@@ -256,7 +256,7 @@ def test_a_class_of_a_file_and_a_registered_one_are_environments(tmp_path):
     env = envs.make(f"{path}:Echo", opponent=f"{path}:shout")
     env.reset(seed=0)
     assert env.step(env.unwrapped.task.answer)[1:3] == (1.0, True)
-    with pytest.raises(ValueError, match="has no function 'whisper'"):
+    with pytest.raises(ValueError, match=r"unknown function 'whisper' in .*; there are: shout"):
         envs.make(f"{path}:Echo", opponent=f"{path}:whisper")
     envs.register("multi/KuhnAgain-v0", "envs.multi.kuhn:Kuhn", style="short")
     envs.register("multi/KuhnAgain-v0", "envs.multi.kuhn:Kuhn", style="short")

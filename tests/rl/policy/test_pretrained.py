@@ -279,7 +279,7 @@ def test_weights_that_are_not_finite_are_said_to_be(folder):
     weights = load_file(folder / "model.safetensors")
     next(iter(weights.values()))[0] = float("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match="weights of the model are not finite"):
+    with pytest.raises(ValueError, match=f"weights of {folder} are not finite"):
         make_forward(pretrained.load_pretrained(str(folder))[0])
 
 

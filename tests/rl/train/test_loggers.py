@@ -49,7 +49,7 @@ class Breaking:
         raise AssertionError("a logger that failed is not called again")
 
 
-class Refusing:
+class Refusing(Breaking):
     def __init__(self, run: RunInfo) -> None:
         raise ValueError("no account")
 
@@ -64,9 +64,14 @@ def test_each_bundled_logger_can_be_named_and_none_names_no_logger():
     ("spec", "message"),
     [
         ("wanbd", "--logger wanbd: unknown; did you mean wandb?"),
-        ("", "--logger : unknown"),
+        ("", "--logger '': names no logger; choose from tensorboard, trackio, wandb, none"),
+        ("wandb,", "--logger 'wandb,': names no logger; choose from tensorboard, trackio, wandb, none"),
         ("wandb,wandb", "names a logger twice"),
-        ("tensorboard,none", "--logger none: unknown"),
+        ("tensorboard,none", "--logger tensorboard,none: none stands alone; leave out none, or the others"),
+        ("folder/mine.py:Log", "--logger folder/mine.py:Log: give a module, not a file: mine:Log, with its folder on"),
+        ("mine.py", "--logger mine.py: give a module, not a file: mine:Class, with its folder on PYTHONPATH"),
+        ("os:path", "--logger os:path: is no logger; name a class with the methods log, flush, close"),
+        ("json:JSONDecoder", "--logger json:JSONDecoder: is no logger"),
         ("nowhere.at_all:Logger", "No module named 'nowhere'"),
         ("json:Logger", "has no attribute 'Logger'"),
     ],

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from rl.cli import run, run_async
-from tests.support.runs import Child, assert_same_run, flags, metrics, train, train_run
+from sandboxes.source_files import load_source_file
+from tests.support.runs import TASKS, Child, assert_same_run, flags, metrics, train, train_run, training_error
 
 WORDS = flags("Talk", updates=5, lag=1, turn_tokens=12, cold_start=8, cold_start_until=1.0, save_every=3)
 UPDATE, LOG = ("rl.train.loop:Loop", "_update"), ("rl.train.run_folder:RunFolder", "log")
@@ -137,3 +138,19 @@ def test_a_third_ctrl_c_leaves_no_tracebacks_of_what_was_still_running(caplog: p
         run_async(begin)
     gc.collect()
     assert caplog.text == ""
+
+
+def test_a_run_behind_its_cold_start_goes_on_without_an_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = flags("Low", updates=1, cold_start=4, cold_start_until=0.0, eval_episodes=0)
+    out = train_run(*words, out=tmp_path / "run")
+    monkeypatch.delattr(load_source_file(str(TASKS)).Low, "oracle")
+    assert "cold start: Low has no oracle policy" in training_error(*words, "--out", str(tmp_path / "new"))
+    assert train("--resume", "--out", str(out), "--updates", "2").code == 0
+
+
+def test_a_run_that_diverged_is_not_said_to_be_resumable(tmp_path: Path) -> None:
+    sizes = {"updates": 2, "lr": 3e38, "schedule": "constant:warmup=0", "penalty": "entropy_bonus", "eval_episodes": 0}
+    out = tmp_path / "run"
+    line = training_error(*flags("Low", **sizes), "--out", str(out))
+    assert line.endswith("the model's logits are not finite (training diverged; begin a new run with a lower --lr)")
+    assert f"weights of {out}/checkpoints/" in training_error("--resume", "--out", str(out))
