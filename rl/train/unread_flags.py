@@ -39,7 +39,8 @@ def _samples_ahead(settings: Settings, recipe: Recipe) -> bool:
 
 
 def _has_cold_start(settings: Settings, recipe: Recipe) -> bool:
-    return settings.is_tiny if settings.cold_start is None else settings.cold_start > 0
+    """Whether there is a cold start, or `--cold-start 0` says that there is none, which is no mistake."""
+    return settings.cold_start is not None or settings.is_tiny
 
 
 def _can_decouple(settings: Settings, recipe: Recipe) -> bool:

@@ -143,7 +143,10 @@ TRAIN = [
     (f"{QUICK} --critic-lr 0.1", "--critic-lr 0.1: the method has no critic; take --algo ppo, or leave it out"),
     (f"{QUICK} --max-lag 4", "--max-lag 4: with --lag 0 and --over-provision 1 nothing is in flight"),
     (f"{QUICK} --mode sync --in-flight drain", "--in-flight drain: with --lag 0 and --over-provision 1 nothing"),
-    (f"{QUICK} --cold-start-until 0.5", "--cold-start-until 0.5: there is no cold start; add --cold-start N"),
+    (
+        f"{ARITHMETIC} --model bert-bert --cold-start-until 0.5",
+        "--cold-start-until 0.5: there is no cold start; add --cold-start N",
+    ),
     (f"{QUICK} --algo reinforce --decoupled", "--decoupled: the method has a ratio of its own"),
     (f"{QUICK} --penalty kl_k3 --penalty entropy_bonus kl_k3", "--penalty names kl_k3 twice; name it once"),
     (f"{QUICK} more", "more"),
