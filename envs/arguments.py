@@ -176,7 +176,10 @@ def convert(value: str, annotation: Any) -> Any:
         return _convert_to_member(value, annotation)
     kind = origin or annotation
     if kind in SEQUENCES:
-        return SEQUENCES[kind](_convert_items(value, kind, options))
+        try:
+            return SEQUENCES[kind](_convert_items(value, kind, options))
+        except TypeError:  # a list in a set
+            raise ValueError("items of a set must be texts, numbers or truth values") from None
     if kind in (dict, Mapping):
         items = _parse_literal(value)
         if not isinstance(items, dict):
@@ -196,7 +199,7 @@ def _convert_items(value: str, kind: Any, options: tuple[Any, ...]) -> list[Any]
     """The items of a sequence, each converted to its type in `options`, the arguments of the annotation."""
     items = _parse_literal(value)
     if not isinstance(items, list):
-        if value.startswith("["):
+        if value.startswith(("[", "(", '"')):
             raise ValueError("must be a JSON array, or items with commas between")
         items = [item.strip() for item in value.split(",")] if value.strip() else []
         items = items if options else [_parse_literal(item) for item in items]

@@ -138,7 +138,7 @@ def raise_named(error: BaseException, call: str, file: str = "", advice: str = "
     by a `raise` statement of the user's code. Else it is a ValueError such as "CALL: mine.py, line 3: KeyError: 'x'",
     with `advice` at its end. The line is the user's last one, or the last one in `file`, of the code that is called.
     """
-    if type(error).__module__.partition(".")[0] in PACKAGES or _is_worded(error):
+    if type(error).__module__.partition(".")[0] in PACKAGES or _is_worded(error, file):
         raise error
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f"{frame.filename}, line {frame.lineno}" for frame in frames if frame.filename == file]
@@ -147,8 +147,11 @@ def raise_named(error: BaseException, call: str, file: str = "", advice: str = "
     raise ValueError(f"{line}; {advice}" if advice else line) from error
 
 
-def _is_worded(error: BaseException) -> bool:
-    """Whether the text of an error was written for users, not by Python or a library on a mistake of the code."""
+def _is_worded(error: BaseException, called_file: str) -> bool:
+    """Whether the text of an error was written for users, not by Python or a library on a mistake of the code.
+
+    `called_file` is of the user too, wherever it is installed.
+    """
     if not isinstance(error, WORDED) or not str(error):
         return False
     is_last = True
@@ -156,7 +159,7 @@ def _is_worded(error: BaseException) -> bool:
         file = frame.f_code.co_filename
         if file.startswith(_OWN_FOLDERS):
             return True
-        if _is_of_user(file):
+        if _is_of_user(file) or file == called_file:
             return is_last and _is_raising(error)
         is_last = False
     return False
@@ -203,14 +206,14 @@ def _load(file: Path, source: str | None = None) -> ModuleType:
     return module
 
 
-def _reduce_member(member: Enum) -> tuple[Any, tuple[str, str, str]]:
+def _reduce_member(member: Enum) -> tuple[Any, tuple[str, str, Any]]:
     file = str(sys.modules[type(member).__module__].__file__)
     path = next((path for path, (place, _) in _loaded.items() if place == file), file)
-    return _load_member, (path, type(member).__qualname__, member.name)
+    return _load_member, (path, type(member).__qualname__, member.value)
 
 
-def _load_member(path: str, enum: str, name: str) -> Enum:
-    return attrgetter(enum)(load_source_file(path))[name]
+def _load_member(path: str, enum: str, value: Any) -> Enum:
+    return attrgetter(enum)(load_source_file(path))(value)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import envs
 from envs.data import MissingData
 from envs.env import SPLITS, Env
 from envs.episodes.results import read_reset, read_step
+from envs.episodes.task_loading import class_file
 from envs.exits import closing_env
 from envs.messages import parse_action
 from envs.suggestions import nearest
@@ -55,7 +56,7 @@ def play(id: str, arguments: Mapping[str, Any], *, seed: int | None, split: str 
     with closing_env(env):
         try:
             reset = partial(env.reset, seed=seed, options=options)
-            messages, info = _call(f"{id}: reset of seed {seed}", read_reset, reset)
+            messages, info = _call(f"{id}: reset of seed {seed}", read_reset, reset, env)
         except MissingData as error:
             splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
             raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
@@ -67,12 +68,12 @@ def play(id: str, arguments: Mapping[str, Any], *, seed: int | None, split: str 
         return _play_episode(env, messages, f"{id}: step {{}} of task {task} seed {seed}")
 
 
-def _call(label: str, read: Callable[[Any], T], function: Callable[[], Any]) -> T:
-    """Call code of an environment and return what `read` makes of its result; a fault is one line, with its place."""
+def _call(label: str, read: Callable[[Any], T], function: Callable[[], Any], env: Any) -> T:
+    """Call code of `env` and return what `read` makes of its result; a fault is one line, with its place."""
     try:
         return read(WATCHDOG.step_call(label, function))
     except (Exception, SystemExit) as error:
-        raise_named(error, label)
+        raise_named(error, label, class_file(type(env.unwrapped)))
 
 
 def _play_episode(env: Any, messages: Sequence[Message], label: str) -> int:
@@ -87,7 +88,7 @@ def _play_episode(env: Any, messages: Sequence[Message], label: str) -> int:
             print(f"# input ended after {_format_turns(turns)}, return {episode_return:g}")
             return 0
         step = partial(env.step, reply)
-        messages, reward, terminated, truncated, info = _call(label.format(turns + 1), read_step, step)
+        messages, reward, terminated, truncated, info = _call(label.format(turns + 1), read_step, step, env)
         episode_return, turns = episode_return + reward, turns + 1
         print(f"# reward {reward:g}{'' if info.get('valid', True) else ', invalid reply'}")
         if terminated or truncated:

@@ -90,7 +90,8 @@ def _check_fields(name: str, messages: Iterable[Any]) -> None:
     for message in messages:
         if type(message.get("content")) is str and message.get("role") in ROLES:
             continue
-        if error := message_error(message):
+        content = message.get("content")
+        if error := message_error({**message, "content": [*content]} if isinstance(content, tuple) else message):
             raise TypeError(f"{name}: {error}")
 
 

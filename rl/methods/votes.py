@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 
 from envs.types import assistant
+from envs.watchdog import WATCHDOG
 from rl.records import Trajectory
 
 Vote = Callable[[Trajectory], Hashable]  # the answer of an episode; None for no answer
@@ -25,10 +26,12 @@ def vote_function(env: gymnasium.Env) -> Vote:
         return final_reply
     name, answer = type(env.unwrapped).__name__, None
     with suppress(Exception):  # of a vote that fails, which an episode or the doctor will meet again
-        answer = env_vote(assistant("1"))
-    if not isinstance(answer, Hashable):
-        kind = type(answer).__name__
-        raise ValueError(f"{name}: vote() returns a {kind}, which cannot be counted; return a text, number or tuple")
+        answer = WATCHDOG.step_call(f"{name}: vote", env_vote, assistant("1"))
+    try:
+        hash(answer)
+    except TypeError as error:
+        reason = f"vote() returns a {type(answer).__name__}, which cannot be counted ({error})"
+        raise ValueError(f"{name}: {reason}; return a text, a number or a tuple of these") from None
     return lambda trajectory: env_vote(trajectory.replies[-1].reply) if trajectory.replies else None
 
 

@@ -257,7 +257,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
 
 
 def _check_new(folder: Path, model: str) -> None:
-    """Raise an error if a new run cannot be written to `folder`, or there is no such model. Writes nothing."""
+    """Raise an error if a new run cannot be written to `folder`, or there is no such model. Leaves nothing."""
     try:
         output_folder(str(folder))
     except argparse.ArgumentTypeError as error:

@@ -15,6 +15,7 @@ from agents.agent import Agent
 from agents.catalogue import parse
 from agents.scripted import oracle
 from envs.episodes.results import read_reset
+from envs.episodes.task_loading import class_file
 from envs.exits import closing_env, containment
 from envs.types import Message, Messages
 from envs.watchdog import WATCHDOG, Overrun
@@ -112,7 +113,7 @@ def _first_reset(env: gymnasium.Env, name: str) -> tuple[Messages, Mapping[str, 
     try:
         return read_reset(WATCHDOG.step_call(label, reset))
     except Exception as error:
-        raise_named(error, label, advice=f"`python -m envs check {name}` says more")
+        raise_named(error, label, class_file(type(env.unwrapped)), advice=f"`python -m envs check {name}` says more")
 
 
 def _check_oracle(env: gymnasium.Env) -> None:

@@ -201,7 +201,7 @@ class Session:
 
     def _make_loop(self) -> Loop:
         s, log_parts = self.settings, (self.checkpointer, self.loggers, self.console)
-        advice = Advice(s.groups, compares_states=has(self.recipe, STATES))
+        advice = Advice(s.groups, compares_states=has(self.recipe, STATES), is_self_play=not s.opponent)
         return Loop(
             self.runner,
             self.trainees,

@@ -14,10 +14,14 @@ from rl.settings import Settings
 
 
 class Reader(NamedTuple):
-    """When a run reads a setting, and what to say of its flag where it does not: why not, and what it goes with."""
+    """When a run reads a setting, and what to say of its flag where it does not: why not, and what it goes with.
+
+    Where the flag of the setting `switch` was typed too, it is off on purpose, as in a sweep, and nothing is said.
+    """
 
     is_there: Callable[[Settings, Recipe], bool]
     reason: str
+    switch: str = ""
 
 
 def check(settings: Settings, recipe: Recipe, typed: Collection[str]) -> None:
@@ -28,7 +32,8 @@ def check(settings: Settings, recipe: Recipe, typed: Collection[str]) -> None:
     defaults = {setting.name: setting.default for setting in fields(Settings)}
     for name, reader in READERS.items():
         value = getattr(settings, name)
-        if name in typed and value != defaults[name] and not reader.is_there(settings, recipe):
+        is_meant = name in typed and value != defaults[name] and reader.switch not in typed
+        if is_meant and not reader.is_there(settings, recipe):
             text = flag_name(name) if isinstance(value, bool) else f"{flag_name(name)} {value}"
             raise UserError(f"{text}: {reader.reason}, or leave it out")
 
@@ -39,8 +44,7 @@ def _samples_ahead(settings: Settings, recipe: Recipe) -> bool:
 
 
 def _has_cold_start(settings: Settings, recipe: Recipe) -> bool:
-    """Whether there is a cold start, or `--cold-start 0` says that there is none, which is no mistake."""
-    return settings.cold_start is not None or settings.is_tiny
+    return settings.is_tiny if settings.cold_start is None else settings.cold_start > 0
 
 
 def _can_decouple(settings: Settings, recipe: Recipe) -> bool:
@@ -49,11 +53,13 @@ def _can_decouple(settings: Settings, recipe: Recipe) -> bool:
     return not settings.decoupled or needs(recipe, "proximal") or decouple(recipe) is not recipe
 
 
+_NO_CRITIC = "the method has no critic with this rate; take --algo ppo"
+_NO_COLD_START = "there is no cold start; add --cold-start N, such as 4000"
 _AHEAD = "with --lag 0 and --over-provision 1 nothing is in flight when the weights change; add --lag 1 or more"
 READERS = {
-    "critic_lr": Reader(lambda settings, recipe: needs(recipe, "value"), "the method has no critic; take --algo ppo"),
-    "max_lag": Reader(_samples_ahead, _AHEAD),
-    "in_flight": Reader(_samples_ahead, _AHEAD),
-    "cold_start_until": Reader(_has_cold_start, "there is no cold start; add --cold-start N, such as 4000"),
+    "critic_lr": Reader(lambda settings, recipe: needs(recipe, "value"), _NO_CRITIC),
+    "max_lag": Reader(_samples_ahead, _AHEAD, "lag"),
+    "in_flight": Reader(_samples_ahead, _AHEAD, "lag"),
+    "cold_start_until": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
     "decoupled": Reader(_can_decouple, "the method has a ratio of its own, or none; take --algo grpo"),
 }

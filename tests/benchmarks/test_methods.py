@@ -17,8 +17,11 @@ from benchmarks.compare.comparisons import Comparison
 from benchmarks.compare.plots import swept_flag
 from benchmarks.compare.presets import PRESETS
 from benchmarks.support.runs import Trained
+from rl import config_file
 from rl.cli import UserError
 from rl.methods import recipe as recipes
+from rl.train import __main__ as rl_train
+from rl.train import unread_flags
 
 
 def test_every_preset_names_recipes_and_parts_that_there_are() -> None:
@@ -30,6 +33,16 @@ def test_every_preset_names_recipes_and_parts_that_there_are() -> None:
             slots = {flag[2:]: word for flag, word in flags.items() if flag[2:] in recipes.SLOTS}
             assert recipes.parse(slots).keys() == slots.keys()
         assert all(arm != parent for arm, parent in preset.pairs)
+
+
+def test_every_arm_of_a_preset_is_a_command_that_training_accepts() -> None:
+    for preset in PRESETS.values():
+        for arm in preset.arms:
+            name, *words = arm.split()
+            flags = vars(rl_train.parser().parse_args(["--env", preset.env, *preset.flags, "--algo", name, *words]))
+            typed = {name: value for name, value in flags.items() if name not in ("config", "out", "resume", "dry_run")}
+            settings, slots = config_file.merge(typed, {})
+            unread_flags.check(settings, rl_train.build_recipe(settings, slots), typed)
 
 
 def test_an_arm_is_compared_with_the_recipe_that_it_differs_from() -> None:

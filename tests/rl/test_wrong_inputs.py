@@ -140,7 +140,10 @@ TRAIN = [
     (f"{QUICK} --data-root nowhere", "nowhere"),
     (f"{QUICK} --data-root good.py", "good.py"),
     (f"{QUICK} --trainer-devices 0", "--trainer-devices 0: the only trainer is on --device; add --trainers N"),
-    (f"{QUICK} --critic-lr 0.1", "--critic-lr 0.1: the method has no critic; take --algo ppo, or leave it out"),
+    (
+        f"{QUICK} --critic-lr 0.1",
+        "--critic-lr 0.1: the method has no critic with this rate; take --algo ppo, or leave it out",
+    ),
     (f"{QUICK} --max-lag 4", "--max-lag 4: with --lag 0 and --over-provision 1 nothing is in flight"),
     (f"{QUICK} --mode sync --in-flight drain", "--in-flight drain: with --lag 0 and --over-provision 1 nothing"),
     (
@@ -213,7 +216,7 @@ EVALUATE = [
     ("--env exits.py:X --policy noop", "exits.py, line 2"),
     ("--env exits:X --policy noop", "exits.py, line 2"),
     ("--env opens.py:X --policy noop", "constructor: opens.py, line 5: FileNotFoundError"),
-    ("--env votes.py:X --policy noop", "X: vote() returns a list, which cannot be counted"),
+    ("--env votes.py:X --policy noop", "X: vote() returns a tuple, which cannot be counted"),
     (f"{NOOP} --env-arg level=9", "9"),
     (f"{NOOP} --episodes 0", "--episodes 0"),
     (f"{NOOP} --episodes many", "--episodes many"),

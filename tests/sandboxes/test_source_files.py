@@ -45,11 +45,13 @@ def test_a_file_imports_its_neighbour_and_the_path_is_as_before(tmp_path: Path) 
 
 
 def test_a_member_of_an_enum_can_be_unpickled_where_its_file_is_not_loaded(tmp_path: Path) -> None:
-    (tmp_path / "hues.py").write_text("from enum import Enum\n\nclass Hue(Enum):\n    RED = 1\n")
-    member = pickle.dumps(load_source_file(str(tmp_path / "hues.py")).Hue.RED)
-    code = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()))"
-    done = subprocess.run([sys.executable, "-c", code], input=member, cwd=ROOT, capture_output=True, check=False)
-    assert done.stdout == b"Hue.RED\n", done.stderr
+    enums = "class Hue(Enum):\n    RED = 1\n\nclass Way(Flag):\n    UP = 1\n    LEFT = 2\n"
+    (tmp_path / "hues.py").write_text(f"from enum import Enum, Flag\n\n{enums}")
+    hues = load_source_file(str(tmp_path / "hues.py"))
+    members = pickle.dumps([hues.Hue.RED, hues.Way.UP | hues.Way.LEFT, hues.Way(0)])
+    code = "import pickle, sys; print(*pickle.loads(sys.stdin.buffer.read()))"
+    done = subprocess.run([sys.executable, "-c", code], input=members, cwd=ROOT, capture_output=True, check=False)
+    assert done.stdout == b"Hue.RED Way.UP|LEFT Way(0)\n", done.stderr
 
 
 def test_what_python_finds_elsewhere_comes_before_a_neighbour(tmp_path: Path) -> None:

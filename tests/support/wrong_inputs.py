@@ -43,7 +43,7 @@ FILES = {
     ),
     "votes.py": (
         "from envs.math.arithmetic import Arithmetic\n\nclass X(Arithmetic):\n    def vote(self, action):\n"
-        "        return [action]\n"
+        "        return ([action],)\n"
     ),
     "recipe.py": "recipe = 3\n",
     "parts.py": "value = 3\n\ndef mine(context):\n    return None\n",

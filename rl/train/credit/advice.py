@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf, sqrt
 
 UPDATE = 20  # after which the advice is given
 FEW, MANY = 1 / 4, 8  # noise scales, in groups of an update, that are worth a word
@@ -26,12 +27,19 @@ NAMES = (
 class Advice:
     """Collects the metrics of the first updates of a run, or of those since it was resumed."""
 
-    def __init__(self, groups: int, *, compares_states: bool) -> None:
-        """Take the number of groups of an update, and whether the recipe's credit compares turns by their state."""
-        self.groups, self.compares_states = groups, compares_states
+    def __init__(self, groups: int, *, compares_states: bool, is_self_play: bool = False) -> None:
+        """Take the number of groups of an update, and what is known of the run.
+
+        Args:
+            groups: Groups of an update.
+            compares_states: Whether the recipe's credit compares turns by their state.
+            is_self_play: Whether the policy plays all seats of a game, without opponents.
+        """
+        self.groups, self.compares_states, self.is_self_play = groups, compares_states, is_self_play
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
         self._seats: dict[str, list[float]] = {}  # success of each seat in each update, less the mean of all seats
+        self._fewest = inf  # episodes of a seat in an update
 
     def add(self, metrics: Mapping[str, float]) -> str:
         """Add an update; return one line where it is the one after which advice is given and there is any, else ""."""
@@ -41,10 +49,16 @@ class Advice:
             if name in metrics:
                 self._sums[name] = self._sums.get(name, 0.0) + metrics[name]
                 self._counts[name] = self._counts.get(name, 0) + 1
-        seats = {name: metrics[name] for name in metrics if name.startswith("seats/") and name.endswith("/success")}
-        for name, success in seats.items():
-            self._seats.setdefault(name.split("/")[1], []).append(success - sum(seats.values()) / len(seats))
+        if self.is_self_play:
+            self._add_seats(metrics)
         return "; ".join(self._sentences()) if metrics["update"] == UPDATE else ""
+
+    def _add_seats(self, metrics: Mapping[str, float]) -> None:
+        names = [name.split("/")[1] for name in metrics if name.startswith("seats/") and name.endswith("/success")]
+        success = {name: metrics[f"seats/{name}/success"] for name in names}
+        for name in names:
+            self._seats.setdefault(name, []).append(success[name] - sum(success.values()) / len(names))
+            self._fewest = min(self._fewest, metrics.get(f"seats/{name}/episodes", inf))
 
     def _mean(self, name: str) -> float:
         return self._sums[name] / self._counts[name] if name in self._sums else 0.0
@@ -67,7 +81,8 @@ class Advice:
             lines.append(f"{unread:.0%} of the judge's replies state no verdict: it may need a larger max_tokens=")
         if (too_long := self._mean("judge/too_long")) > UNREAD:
             lines.append(f"{too_long:.0%} of the episodes are too long for the judge: give it a longer context")
-        if any(_swings(values) for values in self._seats.values()):
+        chance = 4 * 0.5 / sqrt(self._fewest)  # four deviations of the share that a fair coin wins
+        if any(_swings(values, max(SWING, chance)) for values in self._seats.values()):
             lines.append(
                 "the seats win in turn, each by what beats the other's latest play: --opponent pool, or a script of "
                 "the game, is steadier"
@@ -75,11 +90,11 @@ class Advice:
         return lines
 
 
-def _swings(values: Sequence[float]) -> bool:
-    """Whether a series falls by `SWING` somewhere and rises by as much elsewhere, in whatever order."""
+def _swings(values: Sequence[float], swing: float) -> bool:
+    """Whether a series falls by `swing` somewhere and rises by as much elsewhere, in whatever order."""
     low = high = values[0]
     fall = rise = 0.0
     for value in values:
         low, high = min(low, value), max(high, value)
         fall, rise = max(fall, high - value), max(rise, value - low)
-    return min(fall, rise) >= SWING
+    return min(fall, rise) >= swing

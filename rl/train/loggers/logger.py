@@ -171,7 +171,8 @@ def _logger_class(name: str) -> Callable[[RunInfo], Logger]:
         logger_class = getattr(source, class_name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"--logger {name}: {one_line(error)}") from None
-    if not (inspect.isclass(logger_class) and all(callable(getattr(logger_class, member, None)) for member in MEMBERS)):
+    has_members = all(callable(getattr(logger_class, member, None)) for member in MEMBERS)
+    if not (callable(logger_class) and (has_members or inspect.isfunction(logger_class))):
         members = ", ".join(MEMBERS)
         raise UserError(f"--logger {name}: is no logger; name a class with the methods {members} (docs/metrics.md)")
     return cast(Callable[[RunInfo], Logger], logger_class)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from agents.agent import Agent, Internal
@@ -216,7 +216,7 @@ class _Tree:
 
     def _record(self, seat: Seat, name: str, reply: Message, after: Step | None, before: Step) -> Trajectory:
         assert seat.pending is not None
-        turn = seat.pending
+        turn = replace(seat.pending)  # the state of play has the one without an answer
         turn.reply = reply
         if after is not None:
             turn = answer_turn(turn, after[1], after[4])

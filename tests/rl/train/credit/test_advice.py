@@ -37,10 +37,16 @@ def test_groups_with_equal_rewards_are_counted() -> None:
 
 def seats_line(*shares: float) -> str:
     """The advice after updates in which the first of two seats won these shares of the games, the second the rest."""
-    advice = Advice(8, compares_states=False)
     shares = (*shares, *[shares[-1]] * (UPDATE - len(shares)))
-    wins = [{"seats/player_0/success": share, "seats/player_1/success": 1 - share} for share in shares]
-    return [advice.add({"update": n, **each}) for n, each in enumerate(wins, 1)][-1]
+    return after_games([{"player_0": share, "player_1": 1 - share} for share in shares])
+
+
+def after_games(success: list[dict[str, float]], *, episodes: float = 256.0, is_self_play: bool = True) -> str:
+    advice, line = Advice(8, compares_states=False, is_self_play=is_self_play), ""
+    for n, of_seats in enumerate(success, 1):
+        metrics = {f"seats/{name}/success": share for name, share in of_seats.items()}
+        line = advice.add({"update": n, **metrics, **{f"seats/{name}/episodes": episodes for name in of_seats}})
+    return line
 
 
 def test_seats_that_win_in_turn_are_told_of_a_pool() -> None:
@@ -51,7 +57,11 @@ def test_seats_that_win_in_turn_are_told_of_a_pool() -> None:
 
 
 def test_teammates_who_rise_and_fall_together_do_not_win_in_turn() -> None:
-    advice = Advice(8, compares_states=False)
-    for n in range(1, UPDATE + 1):
-        line = advice.add({"update": n, "seats/a/success": n % 2, "seats/b/success": n % 2})
-    assert line == ""
+    assert after_games([{"a": n % 2, "b": n % 2} for n in range(UPDATE)]) == ""
+
+
+def test_seats_win_in_turn_only_beyond_chance_and_only_against_each_other() -> None:
+    swings = [{"a": 0.5 + 0.25 * (-1) ** n, "b": 0.5 - 0.25 * (-1) ** n} for n in range(UPDATE)]
+    assert "--opponent pool" in after_games(swings)
+    assert after_games(swings, episodes=12.0) == ""  # so few games swing by themselves
+    assert after_games(swings, is_self_play=False) == ""  # an opponent plays the other seat
