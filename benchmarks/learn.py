@@ -188,7 +188,7 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
 
     columns = min(COLUMNS, len(found))
     rows = -(-len(found) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), sharey=True, squeeze=False)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False)
     for axis in axes.flat[len(found) :]:
         axis.set_axis_off()
     for axis, entry in zip(axes.flat, found, strict=False):
@@ -202,7 +202,8 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
             axis.axhline(level, color="black", ls=line, lw=1)
             axis.text(1, level + offset, f"held-out, {when}: {level:.2f}", size=8)
         axis.set_title(fill(entry["env"], 46), size=10)
-        axis.set(xlabel="update", ylim=(0, 1.06))
+        rewards = [reward for run_ in entry["runs"] for reward in run_["reward"]]  # of a game of cards in chips
+        axis.set(xlabel="update", ylim=(min(0.0, 1.06 * min(rewards)), 1.06 * max(1.0, *rewards)))
     for axis in axes[:, 0]:
         axis.set_ylabel("training reward (sampled)")
     figure.tight_layout()
