@@ -81,7 +81,7 @@ def test_two_trainers_train_as_one_and_the_checkpoint_goes_on_with_one(tmp_path:
             ("--trainers", "2", "--trainer-devices", "0"),
             "--trainer-devices 0: give one number for each of --trainers, which is 2",
         ),
-        (("--trainer-devices", "0"), "--trainer-devices 0: give one number for each of --trainers, which is 1"),
+        (("--trainer-devices", "0"), "--trainer-devices 0: the only trainer is on --device"),
         (("--trainers", "2", "--trainer-devices", "0;1"), "--trainer-devices 0;1: give one number for each"),
         (("--trainers", "2", "--trainer-devices", "0,1"), "--trainer-devices 0,1: the model is on the CPU"),
     ],
