@@ -207,21 +207,20 @@ page.observe()
 print("ready", flush=True)
 time.sleep(60)
 """
-    before = set(os.listdir("/tmp"))
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     family = descendants(driver_of(child.pid))
-    assert len(family) > 2
+    assert len(family) > 2 and any("playwright" in name for name in os.listdir(tmp_path))
     child.kill()
     child.wait()
     end = time.monotonic() + 10
     while time.monotonic() < end and any(is_alive(pid) for pid in family):
         time.sleep(0.05)
     assert not [pid for pid in family if is_alive(pid)]
-    assert not {name for name in set(os.listdir("/tmp")) - before if "playwright" in name}
+    assert not [name for name in os.listdir(tmp_path) if "playwright" in name]
 
 
 def driver_of(pid: int) -> int:
