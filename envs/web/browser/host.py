@@ -7,7 +7,9 @@ import atexit
 import contextlib
 import os
 import random
+import shutil
 import signal
+import tempfile
 import threading
 import time
 import weakref
@@ -78,6 +80,7 @@ class BrowserHost:
         self._driver: Any = None
         self._browser: Any = None
         self._folders: BrowserFolders | None = None
+        self._temp_folder = ""  # of the browser, which leaves files in it where it ends while it makes one
         self._watch: asyncio.Task | None = None
         self._killed: dict[
             int, float
@@ -186,8 +189,13 @@ class BrowserHost:
         places = {f"*.{DOMAIN}": f"127.0.0.1:{self.server.port}", **{each: each for each in self.reachable}}
         rules = ", ".join(f"MAP {name} {place}" for name, place in {**places, "*": "~NOTFOUND"}.items())
         arguments = [*FLAGS, f"--host-resolver-rules={rules}", *(["--no-sandbox"] if _is_root() else [])]
+        self._temp_folder = tempfile.mkdtemp(prefix="turnwise-chromium-")
         launch = self._driver.chromium.launch(
-            executable_path=path, args=arguments, headless=not self.headed, timeout=1000 * LAUNCH_S
+            executable_path=path,
+            args=arguments,
+            headless=not self.headed,
+            timeout=1000 * LAUNCH_S,
+            env={**os.environ, "TMPDIR": self._temp_folder},
         )
         launch_time = time.time()
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
@@ -219,6 +227,9 @@ class BrowserHost:
         if self._folders is not None:
             folders, self._folders = self._folders, None
             await asyncio.to_thread(folders.remove)
+        if self._temp_folder:
+            temp_folder, self._temp_folder = self._temp_folder, ""
+            await asyncio.to_thread(shutil.rmtree, temp_folder, ignore_errors=True)
 
     async def _watch_memory(self, browser: Any, pid: int) -> None:
         """End renderers that have grown beyond `MEMORY_LIMIT`."""

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -273,3 +274,16 @@ def test_several_threads_share_the_browser():
     for thread in threads:
         thread.join(120)
     assert results == [1.0] * 8
+
+
+def test_a_browser_writes_into_a_folder_of_its_own_which_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Chromium leaves the files behind that it is making when it ends."""
+    from envs.web.browser import ChromiumPage
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    page = ChromiumPage()
+    page.open(Pages({"/": "<p>x</p>"}))
+    (folder,) = tmp_path.iterdir()
+    (folder / ".org.chromium.Chromium.left").touch()
+    page.close()
+    assert list(tmp_path.iterdir()) == []
