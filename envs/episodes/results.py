@@ -63,8 +63,8 @@ def read_numbers(name: str, values: Any, *, finite: bool = False) -> dict[str, f
     for key, value in values.items():
         if not isinstance(key, str):
             raise TypeError(f"{name} has the name {_show(key)}, which must be a str")
-        read = read_reward if finite else read_number
-        numbers[key] = read(f"{name}[{key!r}]", value)
+        label = f"{name}[{key!r}]"
+        numbers[key] = read_reward(label, value) if finite else read_number(label, value)
     return numbers
 
 

@@ -84,8 +84,8 @@ class Advice:
         chance = 4 * 0.5 / sqrt(self._fewest)  # four deviations of the share that a fair coin wins
         if any(_swings(values, max(SWING, chance)) for values in self._seats.values()):
             lines.append(
-                "the seats win in turn, each by what beats the other's latest play: --opponent pool, or a script of "
-                "the game, is steadier"
+                "the seats win in turn, each by what beats the other's latest play: with --opponent they meet a script "
+                "of the game, which stays as it is, or a pool of their past weights"
             )
         return lines
 

@@ -50,8 +50,8 @@ def after_games(success: list[dict[str, float]], *, episodes: float = 256.0, is_
 
 
 def test_seats_that_win_in_turn_are_told_of_a_pool() -> None:
-    assert "--opponent pool" in seats_line(0.9, 0.6, 0.3, 0.2, 0.9)
-    assert "--opponent pool" in seats_line(0.5, 0.9, 0.2)
+    assert "with --opponent" in seats_line(0.9, 0.6, 0.3, 0.2, 0.9)
+    assert "with --opponent" in seats_line(0.5, 0.9, 0.2)
     assert seats_line(0.3, 0.5, 0.7, 0.95) == ""  # the first mover learns to win, as it can
     assert seats_line(0.5, 0.7, 0.4, 0.6) == ""
 
@@ -62,6 +62,6 @@ def test_teammates_who_rise_and_fall_together_do_not_win_in_turn() -> None:
 
 def test_seats_win_in_turn_only_beyond_chance_and_only_against_each_other() -> None:
     swings = [{"a": 0.5 + 0.25 * (-1) ** n, "b": 0.5 - 0.25 * (-1) ** n} for n in range(UPDATE)]
-    assert "--opponent pool" in after_games(swings)
+    assert "with --opponent" in after_games(swings)
     assert after_games(swings, episodes=12.0) == ""  # so few games swing by themselves
     assert after_games(swings, is_self_play=False) == ""  # an opponent plays the other seat
