@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
@@ -115,6 +115,21 @@ class _Call:
         return f"{self.label} took longer than {self.deadline_s:g} s{flag}"
 
 
+class _Wait(AbstractContextManager[None]):
+    """An entry of `waits` while it is entered: label, start and deadline."""
+
+    __slots__ = ("_key", "_wait", "_waits")
+
+    def __init__(self, waits: dict[int, tuple[str, float, float]], key: int, wait: tuple[str, float, float]) -> None:
+        self._waits, self._key, self._wait = waits, key, wait
+
+    def __enter__(self) -> None:
+        self._waits[self._key] = self._wait
+
+    def __exit__(self, *_error: object) -> None:
+        del self._waits[self._key]
+
+
 class Watchdog:
     """Interrupts calls and reports waits that exceed their deadline, while it is `running`.
 
@@ -169,15 +184,9 @@ class Watchdog:
             thread.join()
             self._is_running, self.budgets, self.exit_note = False, budgets, ""
 
-    @contextmanager
-    def waiting(self, label: str, deadline_s: float) -> Iterator[None]:
+    def waiting(self, label: str, deadline_s: float) -> AbstractContextManager[None]:
         """Context of a wait named `label`, which is reported once if it takes longer than `deadline_s` seconds."""
-        key = next(self._keys)
-        self._waits[key] = (label, self.clock.now(), deadline_s)
-        try:
-            yield
-        finally:
-            del self._waits[key]
+        return _Wait(self._waits, next(self._keys), (label, self.clock.now(), deadline_s))
 
     def call(
         self, label: str, deadline_s: float, function: Callable[..., Any], *args: Any, flag: str = "", **kwargs: Any

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from envs.types import Stop
 from rl.records import Ticket, Trajectory, Turn
-from rl.rollout.faults import set_error, suspicion
+from rl.rollout.faults import Suspicion, set_error
 from rl.rollout.foreign_seats import make_seat
 from rl.rollout.player import Player
 from rl.rollout.runner import Runner
@@ -92,7 +91,10 @@ async def _play(
     attempt, env = None, None
     try:
         env = runner.take(fresh=any(start.has_fault for start in starts.values()))
-        seats = [make_seat(runner, ticket, t, starts.get(t.agent, TASK_START), env) for t in trajectories]
+        seats = [
+            make_seat(runner, ticket, trajectory, starts.get(trajectory.agent, TASK_START), player, env)
+            for trajectory, player in zip(trajectories, players, strict=True)
+        ]
         attempt = _Attempt(runner, ticket, env, seats, on_turn)
         await attempt.play()
         runner.put(env)
@@ -134,9 +136,7 @@ class _Attempt:
         is_over = False
         while not is_over:
             replies = await self._ask(movers, start_time)
-            with ExitStack() as stack:
-                for name, turn in replies.items():
-                    stack.enter_context(self._suspicion(self.seats[name], turn))
+            with self._suspicion(replies):
                 messages = {name: turn.reply for name, turn in replies.items() if turn.reply is not None}
                 steps = await self.table.step(messages)
                 self._num_steps += 1
@@ -157,17 +157,19 @@ class _Attempt:
                 turn = seat.pending
                 assert turn is not None
                 turn.step = None if self.solo else self._num_steps
-                with self._suspicion(seat, turn):
+                with self._suspicion({seat.trajectory.agent: turn}):
                     if seat.act():
                         replies[seat.trajectory.agent] = turn
                     else:
                         movers.append(seat)
         return replies
 
-    @staticmethod
-    def _suspicion(seat: Seat, turn: Turn) -> AbstractContextManager[None]:
-        """Hold the reply of `turn` responsible for what goes wrong, unless an opponent gave it."""
-        return nullcontext() if seat.player.is_opponent else suspicion(seat.trajectory, turn)
+    def _suspicion(self, replies: Mapping[str, Turn]) -> Suspicion:
+        """Hold these replies, by seat, responsible for what goes wrong, but for those that an opponent gave."""
+        seats = [self.seats[name] for name in replies]
+        return Suspicion(
+            [(s.trajectory, t) for s, t in zip(seats, replies.values(), strict=True) if not s.player.is_opponent]
+        )
 
     async def _report_turn(self, movers: list[Seat]) -> None:
         if self.solo and self.on_turn is not None and movers:

@@ -8,8 +8,8 @@ which gives the same replies in a fresh environment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -57,20 +57,29 @@ def is_infrastructure(error: BaseException | None) -> bool:
     return False
 
 
-@contextmanager
-def suspicion(trajectory: Trajectory, turn: Turn) -> Iterator[None]:
-    """Context of the time between a reply and the next prompt: an exception there makes `turn` the attempt's suspect.
+class Suspicion:
+    """Context of the time between replies and the next prompts: an exception there makes their turns the suspects.
 
-    What the attempt has recorded of that turn is dropped. There is no suspect if the attempt diverged from its replay.
+    What the attempt has recorded of these turns is dropped. A trajectory that diverged from its replay has no suspect.
+
+    Args:
+        turns: The turns of the replies, each with its trajectory.
     """
-    count = len(trajectory.turns)
-    try:
-        yield
-    except Exception:
-        if not trajectory.redraw:
-            del trajectory.turns[count:]
-            trajectory.fault = turn
-        raise
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Sequence[tuple[Trajectory, Turn]]) -> None:
+        self._turns = [(trajectory, turn, len(trajectory.turns)) for trajectory, turn in turns]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, Exception):
+            for trajectory, turn, count in self._turns:
+                if not trajectory.redraw:
+                    del trajectory.turns[count:]
+                    trajectory.fault = turn
 
 
 async def works_without_policy(runner: Runner, ticket: Ticket, turns: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from agents.agent import Agent, Context
 from envs.types import Message, assistant
 from rl.records import Completion, SamplingParams, Ticket, Trajectory
-from rl.rollout.player import Player, ScriptPlayer
+from rl.rollout.player import AnyPlayer, Player, ScriptPlayer
 from rl.rollout.runner import Runner
 from rl.rollout.seat import OpponentFault, Seat, Start
 from rl.rollout.turn_records import Step, make_turn
@@ -23,9 +23,10 @@ if TYPE_CHECKING:  # imports PettingZoo
 NO_TOKENS = Completion((), (), (), ())
 
 
-def make_seat(runner: Runner, ticket: Ticket, trajectory: Trajectory, start: Start, env: Any) -> Seat:
-    """Return the seat that `trajectory` is of, for the player that the runner names; `env` is what it is played in."""
-    player = runner.player(ticket, trajectory.agent)
+def make_seat(
+    runner: Runner, ticket: Ticket, trajectory: Trajectory, start: Start, player: AnyPlayer, env: Any
+) -> Seat:
+    """Return the seat that `trajectory` is of, for its player; `env` is what it is played in."""
     if isinstance(player, ScriptPlayer):
         return ScriptSeat(runner, ticket, trajectory, start, player, env)
     kind = MessageSeat if player.has_own_ids else Seat

@@ -14,6 +14,10 @@ from rl.records import Group, Trajectory, Turn
 from rl.rollout.image_files import with_images
 
 
+# A record is built here and contains itself nowhere, so that the encoder need not look for circles.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=lambda value: _json_default(value))
+
+
 def lines(
     update: int, env: str, groups: Iterable[Group], store_image: Callable[[str], str] | None = None
 ) -> Iterator[str]:
@@ -24,7 +28,7 @@ def lines(
     there only if the trajectory has them. `store_image` puts an image elsewhere and returns what stands for it
     (`rl.rollout.image_files`); without it images stand in the lines.
     """
-    store, encode = store_image or str, json.JSONEncoder(ensure_ascii=False, default=_json_default).encode
+    store, encode = store_image or str, _ENCODER.encode
     for group in groups:
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
             yield encode(_record(update, env, group, trajectory, reward, store))

@@ -16,7 +16,7 @@ from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
 from envs.watchdog import WATCHDOG, Overrun
 from rl.records import Completion, Ticket, Trajectory, Turn
-from rl.rollout.faults import set_error, suspicion
+from rl.rollout.faults import set_error, Suspicion
 from rl.rollout.runner import Runner, environment_name
 from rl.rollout.turn_records import Step, answer_turn, end_episode, make_turn
 from rl.seeds import derive
@@ -113,7 +113,7 @@ def _calls(env: gymnasium.Env, ticket: Ticket, script: Script, trajectory: Traje
             return
         turn = make_turn((), NO_TOKENS, messages, info)
         turn.reply = reply
-        with suspicion(trajectory, turn):
+        with Suspicion([(trajectory, turn)]):
             result = yield "step", partial(env.step, reply)
             messages, reward, terminated, truncated, info = cast(Step, result)
             trajectory.turns.append(answer_turn(turn, reward, info))

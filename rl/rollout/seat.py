@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -285,12 +284,16 @@ class Seat:
             if draft := self._draft():
                 more["draft"] = draft
             async with runner.reply_gate:
-                with self._redraw_on_error(), runner.watchdog.waiting(label, params.deadline_s):
-                    completion = await player.policy.sample(
-                        self._prompt, params, session=self.session, resume_from=partial, **more
-                    )
-                    if completion.finish in ("deadline", "abort"):
-                        raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
+                try:
+                    with runner.watchdog.waiting(label, params.deadline_s):
+                        completion = await player.policy.sample(
+                            self._prompt, params, session=self.session, resume_from=partial, **more
+                        )
+                        if completion.finish in ("deadline", "abort"):
+                            raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
+                except Exception as error:
+                    self._redraw_after(error)
+                    raise
         state.receive_reply(self.session, completion)
         return completion
 
@@ -308,13 +311,8 @@ class Seat:
     def _seed(self, turn: int) -> int:
         return reply_seed(self.ticket, self.trajectory.member, turn, self.trajectory.agent, self.start.draw)
 
-    @contextmanager
-    def _redraw_on_error(self) -> Iterator[None]:
-        """Let the next attempt draw this reply with a new seed if sampling fails."""
-        try:
-            yield
-        except Exception as error:
-            self.trajectory.redraw = not isinstance(error, CutOff)
-            if self.player.is_opponent and self.trajectory.redraw:
-                raise OpponentFault.of(self.player, self.trajectory.agent, error) from error
-            raise
+    def _redraw_after(self, error: Exception) -> None:
+        """Let the next attempt draw this reply with a new seed: sampling failed. Raises `OpponentFault` for theirs."""
+        self.trajectory.redraw = not isinstance(error, CutOff)
+        if self.player.is_opponent and self.trajectory.redraw:
+            raise OpponentFault.of(self.player, self.trajectory.agent, error) from error

@@ -36,7 +36,7 @@ class Timeouts:
         """Raise what a call for `ticket` must not be made for: `Hang`, or `Overrun` if its group is given up."""
         if self._hang:
             raise self._hang
-        if ticket and self._of_group[ticket.number] >= MAX_OF_GROUP:
+        if ticket and self._of_group.get(ticket.number, 0) >= MAX_OF_GROUP:
             raise Overrun(f"given up after {MAX_OF_GROUP} timeouts: {self._last[ticket.number]}")
 
     def record(self, error: Overrun, ticket: Ticket | None) -> None:
