@@ -58,9 +58,9 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "games/Mastermind-v0 holes=2": ["--updates", "160"],
     "games/2048-v0 target=8 rows=2 columns=2": ["--updates", "40"],
     "games/Minesweeper-v0 size=4 mines=2": ["--updates", "40"],
-    "games/Sokoban-v0 size=4 longest=6": ["--updates", "40"],
+    "games/Sokoban-v0 size=4 longest=6": ["--updates", "160"],
     "games/Rooms-v0 rooms=2 length=2": ["--updates", "30"],
-    "math/Fractions-v0 level=0": ["--updates", "40"],
+    "math/Fractions-v0 level=0": ["--updates", "300"],
     "math/Countdown-v0 size=2 top=40": ["--updates", "40"],
     "math/LinearSystem-v0 level=0": ["--updates", "300"],
     "math/WordProblems-v0 level=0": ["--updates", "300"],
@@ -81,13 +81,16 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "code/Functions-v0": ["--updates", "100"],
     "code/Repair-v0": ["--updates", "40"],
     "code/Shell-v0": ["--updates", "40"],
-    "multi/Kuhn-v0": ["--updates", "40"],
+    "multi/Kuhn-v0": ["--updates", "40", "--opponent", "random"],
     "multi/IteratedDilemma-v0": ["--updates", "40"],
     "multi/TicTacToe-v0": ["--updates", "40", "--opponent", "random"],  # against itself it goes round in circles
     "multi/Negotiation-v0": ["--updates", "40", "--opponent", "conceder"],
     "multi/Leduc-v0": ["--updates", "40", "--opponent", "random"],
     "multi/ConnectFour-v0 rows=3 columns=4 connect=3": ["--updates", "40", "--opponent", "random"],
     "tools/Clarify-v0": ["--updates", "40"],
+    "tools/Search-v0": ["--updates", "30"],
+    "multi/Sokoban-v0 size=3 boxes=1 longest=4": ["--updates", "40"],
+    "code/Repo-v0": ["--updates", "40"],
 }
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
 # browser, and the pages are the same without one.

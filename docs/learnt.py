@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 LINKS = "../benchmarks/results"
 FULL = "style=full"
-HEAD = ("task", "seeds", "random", "cold start", "after", "oracle", "gain, 95 %", "CPU, s", "measured")
+HEAD = ("task", "seeds", "random", "cold start", "after", "oracle", "gain, 95 %", "sampled reward", "CPU, s", "measured")
+SHARE, FEWEST = 0.1, 3  # of a run's updates, over which the reward of its episodes is averaged at each end
 
 
 def table(folder: Path = RESULTS) -> str:
@@ -31,6 +33,7 @@ def _line(path: Path, result: dict[str, Any]) -> tuple[str, ...]:
         str(len(after["seeds"])),
         *shares,
         _gain(result),
+        _sampled(result),
         f"{result['cpu_seconds']:.0f}",
         _measured(path, result),
     )
@@ -43,6 +46,16 @@ def _gain(result: dict[str, Any]) -> str:
         return gain
     verdict = "" if result["gain_low"] > 0 else ", **flat**"
     return f"{gain} ({result['gain_low']:.2f} to {result['gain_high']:.2f}){verdict}"
+
+
+def _sampled(result: dict[str, Any]) -> str:
+    """The mean reward of the episodes of training, all seeds, in the first and in the last tenth of the updates."""
+    ends = []
+    for run in result["runs"]:
+        count = max(FEWEST, round(SHARE * len(run["reward"])))
+        ends.append((mean(run["reward"][:count]), mean(run["reward"][-count:])))
+    first, last = (mean(values) for values in zip(*ends, strict=True))
+    return f"{first:.2f} > {last:.2f}"
 
 
 def _measured(path: Path, result: dict[str, Any]) -> str:
