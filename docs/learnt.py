@@ -10,7 +10,18 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 LINKS = "../benchmarks/results"
 FULL = "style=full"
-HEAD = ("task", "seeds", "random", "cold start", "after", "oracle", "gain, 95 %", "sampled reward", "CPU, s", "measured")
+HEAD = (
+    "task",
+    "seeds",
+    "random",
+    "cold start",
+    "after",
+    "oracle",
+    "gain, 95 %",
+    "sampled reward",
+    "CPU, s",
+    "measured",
+)
 SHARE, FEWEST = 0.1, 3  # of a run's updates, over which the reward of its episodes is averaged at each end
 
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.compare import rates
 from benchmarks.compare.comparisons import Comparison
 from benchmarks.compare.plots import curve, plot
 from benchmarks.learn import scripted
@@ -27,6 +29,7 @@ from benchmarks.support.record import RESULTS, commit, save, show
 from benchmarks.support.runs import evaluate, interval, train
 
 SHARED = ["--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
+Play = Callable[[list[tuple[str, int]]], list[dict[str, Any]]]
 MEASURES = {
     "area": "area gained",
     "held_out": "held-out gained",
@@ -48,7 +51,7 @@ def one(name: str, comparison: Comparison, arm: str, seed: int, home: Path) -> d
     if comparison.start:
         flags += [
             "--model",
-            str(started(name, comparison, home)),
+            str(started(comparison.runs_of or name, comparison, home)),
             "--env-arg",
             "style=short",
         ]  # as the bundled model has learned
@@ -181,22 +184,44 @@ def run_all(
     """Run what is missing of these comparisons; write a JSON and a plot of each, `KIND-NAME`; return what arms add."""
     entries: list[dict[str, Any]] = []
     for name, comparison in comparisons.items():
-        first, *others = comparison.arms
         if comparison.start:
-            started(name, comparison, home)
-        todo = [(first, seed) for seed in range(seeds)]  # leaves its cold starts to the others
-        todo += [(arm, seed) for seed in range(seeds) for arm in others]
-        runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in (first, *others)}
+            started(comparison.runs_of or name, comparison, home)
         with ThreadPoolExecutor(jobs) as pool:
-            work = pool.map(lambda job: one(name, comparison, *job, home), todo)  # noqa: B023 - done before the next
-            for (arm, _), found in zip(todo, work, strict=True):
-                runs[arm].append(found)
+            play = partial(_play, pool, name, comparison, home)
+            chosen = rates.choose(comparison.arms, comparison.rates, partial(_areas, play, comparison.tokens))
+            runs = _runs(comparison, seeds, {arm: rates.with_rate(arm, one.rate) for arm, one in chosen.items()}, play)
         own = [compared(name, comparison, arm, parent, runs) for arm, parent in comparison.pairs]
         found = {"comparisons": own, "learnt": learnt(comparison, runs), "runs": runs}
+        if chosen:
+            found["rates"] = {arm: choice._asdict() for arm, choice in chosen.items()}
         save(results / f"{kind}-{name}.json", {**origin, "setting": asdict(comparison), "jobs": jobs, **found})
         plot(comparison, runs, results / f"{kind}-{name}.png")
         entries += own
     return entries
+
+
+def _runs(
+    comparison: Comparison, seeds: int, flagged: Mapping[str, str], play: Play
+) -> dict[str, list[dict[str, Any]]]:
+    """The runs of every arm, by its name; `flagged` holds arms with further flags."""
+    first, *others = comparison.arms
+    todo = [(first, seed) for seed in range(seeds)]  # leaves its cold starts to the others
+    todo += [(arm, seed) for seed in range(seeds) for arm in others]
+    runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in (first, *others)}
+    for (arm, _), found in zip(todo, play([(flagged.get(arm, arm), seed) for arm, seed in todo]), strict=True):
+        runs[arm].append(found)
+    return runs
+
+
+def _areas(play: Play, tokens: int, todo: list[tuple[str, int]]) -> list[float]:
+    return [area(found, tokens) for found in play(todo)]
+
+
+def _play(
+    pool: ThreadPoolExecutor, name: str, comparison: Comparison, home: Path, todo: list[tuple[str, int]]
+) -> list[dict[str, Any]]:
+    """Run arms, each with a seed, at the same time."""
+    return list(pool.map(lambda job: one(name, comparison, job[0], job[1], home), todo))
 
 
 def show_table(entries: Sequence[Mapping[str, Any]], seeds: int) -> None:

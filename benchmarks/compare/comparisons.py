@@ -14,8 +14,9 @@ class Comparison:
     too, as `shared_held_out`. With `samples`, pass@k of so many sampled episodes per test task is measured at the end,
     and with `target` how many episodes and updates it took until training success was there. `measure` is the one that
     the claim speaks of, "gain" held-out success over the cold start; a claim that a method loses nothing is shown where
-    the interval lies above `-margin`. `runs_of` names another comparison of the same environment, flags and tokens, so
-    that arms of both are run once.
+    the interval lies above `-margin`. With `rates` every arm has the learning rate of these with the largest area on
+    seeds of its own (`benchmarks.compare.rates`). `runs_of` names another comparison of the same environment, flags and
+    tokens, so that arms of both are run once, and begin with one model.
     """
 
     about: str
@@ -29,6 +30,7 @@ class Comparison:
     target: float = 0.0
     measure: str = "area"
     margin: float = 0.0
+    rates: tuple[float, ...] = ()
     runs_of: str = ""
 
     @property
@@ -236,6 +238,17 @@ COMPARISONS |= {
         *("rule=slip", "placement=late"),
         arms=("arpo", "tree_grpo", "graph"),
     ),
+}
+RATES = (1.5e-4, 3e-4, 6e-4)
+COMPARISONS |= {
+    f"doors-{place}-rates": replace(
+        COMPARISONS[f"doors-{place}"],
+        about=f"{COMPARISONS[f'doors-{place}'].about}: each method at the best of three rates",
+        pairs=tuple((arm, "grpo") for arm in arms),
+        rates=RATES,
+        runs_of=f"doors-{place}",
+    )
+    for place, arms in (("early", ("gigpo", "hgpo", "graph")), ("late", ("graph", "tree_grpo", CRITIC)))
 }
 BY_BITS = "igpo --score none --credit information_gain:gain=bits"  # by the environment's posterior, not the policy's
 SECRET = ("--turn-tokens", "4", "--groups", "4", "--eval-episodes", "50")

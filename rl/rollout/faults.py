@@ -8,7 +8,7 @@ which gives the same replies in a fresh environment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat

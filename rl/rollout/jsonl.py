@@ -13,7 +13,6 @@ from rl import checksums
 from rl.records import Group, Trajectory, Turn
 from rl.rollout.image_files import with_images
 
-
 # A record is built here and contains itself nowhere, so that the encoder need not look for circles.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=lambda value: _json_default(value))
 

@@ -16,7 +16,7 @@ from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
 from envs.watchdog import WATCHDOG, Overrun
 from rl.records import Completion, Ticket, Trajectory, Turn
-from rl.rollout.faults import set_error, Suspicion
+from rl.rollout.faults import Suspicion, set_error
 from rl.rollout.runner import Runner, environment_name
 from rl.rollout.turn_records import Step, answer_turn, end_episode, make_turn
 from rl.seeds import derive

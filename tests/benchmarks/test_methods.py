@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import methods
-from benchmarks.compare import arms
+from benchmarks.compare import arms, rates
 from benchmarks.compare.arms import to_target
 from benchmarks.compare.comparisons import Comparison
 from benchmarks.compare.plots import swept_flag
@@ -153,3 +153,38 @@ def test_presets_that_share_runs_have_the_same_flags(name: str) -> None:
 )
 def test_arms_that_differ_by_the_numbers_of_one_flag_are_drawn_over_them(arms: tuple[str, ...], flag: str) -> None:
     assert swept_flag(arms) == flag
+
+
+def test_each_arm_has_the_rate_with_the_largest_area_on_seeds_of_its_own() -> None:
+    levels = {"grpo --lr 0.0001": 0.5, "grpo --lr 0.001": 0.5, "gigpo --lr 0.0001": 0.2, "gigpo --lr 0.001": 0.4}
+    played: list[tuple[str, int]] = []
+
+    def play(todo: list[tuple[str, int]]) -> list[float]:
+        played.extend(todo)
+        return [levels[arm] + (0.1 if seed == rates.SEEDS[0] else -0.1) for arm, seed in todo]
+
+    chosen = rates.choose(["grpo", "gigpo"], [1e-3, 1e-4], play)
+    assert chosen["grpo"].rate == 1e-4  # the smaller of equal ones
+    assert chosen["gigpo"] == (1e-3, pytest.approx({"0.0001": 0.2, "0.001": 0.4}))
+    assert {seed for _, seed in played} == set(rates.SEEDS)
+    assert rates.choose(["grpo"], [], play) == {}
+
+
+def test_a_comparison_with_rates_runs_each_arm_at_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(flags: list[str], seed: int, out: Path, cache: Path) -> Trained:
+        out.mkdir(parents=True)
+        rate = float(flags[len(flags) - flags[::-1].index("--lr")])
+        success = 1 - abs(rate - (2e-4 if "gigpo" in flags else 1e-4)) * 1000
+        line = {"tokens/sampled": 10, "episodes/played": 1, "success/mean": success, "tokens/reply": 1}
+        times = {"time/score_s": 0.0, "time/update_s": 1.0}
+        return Trained([{**line, **times}], {"success_before": 0.0, "success_after": success}, 1.0, 1.0)
+
+    monkeypatch.setattr(arms, "train", train)
+    monkeypatch.setattr(arms, "scripted", lambda *_: 0.0)
+    monkeypatch.setattr(arms, "plot", lambda *_: None)
+    pair = Comparison("x", "games/Doors-v0", ("--lr", "3e-4"), 10, (("gigpo", "grpo"),), rates=(1e-4, 2e-4))
+    (entry,) = arms.run_all({"x": pair}, kind="k", seeds=2, jobs=1, home=tmp_path, origin={}, results=tmp_path)
+    assert entry["area"]["by_seed"] == [0.0, 0.0]  # each at its best
+    result = json.loads((tmp_path / "k-x.json").read_text())
+    assert {arm: choice["rate"] for arm, choice in result["rates"].items()} == {"grpo": 1e-4, "gigpo": 2e-4}
+    assert [run["seed"] for run in result["runs"]["gigpo"]] == [0, 1]
