@@ -184,7 +184,8 @@ def convert(value: str, annotation: Any) -> Any:
         items = _parse_literal(value)
         if not isinstance(items, dict):
             raise ValueError('must be a JSON object, such as {"a": 1}')
-        return {key: _convert_item(item, options[1] if options else Any) for key, item in items.items()}
+        of_keys, of_items = options or (Any, Any)
+        return {_convert_item(key, of_keys): _convert_item(item, of_items) for key, item in items.items()}
     return _parse_literal(value)
 
 

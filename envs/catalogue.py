@@ -72,7 +72,8 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
 
     Raises:
         ValueError: An unknown name or argument, or a required argument is missing; also, with the line, for what the
-            constructor of a file or module raises, but for errors whose text it wrote itself, which pass unchanged.
+            constructor of a file, module or plug-in raises, but for errors whose text it wrote itself, which pass
+            unchanged.
         envs.watchdog.Overrun: The import or the constructor takes too long.
     """
     target = find(spec)
@@ -85,7 +86,7 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
     except (Exception, SystemExit) as error:
         if isinstance(error, TypeError):
             _check_arguments(spec, target, arguments)
-        if ":" not in spec:
+        if any(row.id == spec for row in ROWS):
             raise
         from sandboxes.source_files import raise_named
 

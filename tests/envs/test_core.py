@@ -207,6 +207,7 @@ class Colour(Enum):
         ("2", Colour | None, Colour.BLUE),
         ("r,BLUE", list[Colour], [Colour.RED, Colour.BLUE]),
         ('{"a": "1"}', dict[str, int], {"a": 1}),
+        ('{"1": 2}', dict[int, float], {1: 2.0}),
     ],
 )
 def test_an_argument_of_several_items_or_a_choice_has_the_type_of_its_annotation(text, annotation, value):
@@ -223,6 +224,7 @@ def test_an_argument_of_several_items_or_a_choice_has_the_type_of_its_annotation
         ("1", tuple[int, str], "must be 2 items with commas between, not 1"),
         ("green", Colour, "must be one of RED, BLUE"),
         ("a=1", dict[str, int], 'must be a JSON object, such as {"a": 1}'),
+        ('{"one": 1}', dict[int, int], "'one' must be an int"),
         ("(1,2)", tuple[int, ...], "must be a JSON array, or items with commas between"),
         ("[[1]]", set, "items of a set must be texts, numbers or truth values"),
         ("[" * 100_000, list[str], "must be a JSON array, or items with commas between"),

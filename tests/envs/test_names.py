@@ -120,6 +120,15 @@ def test_a_plug_in_that_fails_is_one_line_that_says_where(plug_ins, tmp_path, ta
     assert "\n" not in str(error_info.value)
 
 
+def test_a_plug_in_whose_constructor_raises_is_named_with_its_line(plug_ins, tmp_path):
+    (tmp_path / "plug_that_breaks.py").write_text(
+        "from tests.support.environments import Echo\n\n\nclass Game(Echo):\n    def __init__(self):\n        {}['x']\n"
+    )
+    plug_ins(**{"games/Breaks-v0": "plug_that_breaks:Game"})
+    with pytest.raises(ValueError, match=r"^games/Breaks-v0: its constructor: .*breaks\.py, line 6: KeyError: 'x'$"):
+        envs.make("games/Breaks-v0")
+
+
 def test_an_id_cannot_silently_get_another_meaning(plug_ins):
     envs.register("games/Twice-v0", "tests.support.environments:Echo")
     envs.register("games/Twice-v0", "tests.support.environments:Echo")
