@@ -55,6 +55,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "math/Algebra-v0 level=0": ["--updates", "300"],
     "games/Doors-v0 turns=4": ["--updates", "40"],
     "games/Taxi-v0 level=0": ["--updates", "40"],
+    "games/Taxi-v0": ["--updates", "40"],
     "games/Mastermind-v0 holes=2": ["--updates", "160"],
     "games/2048-v0 target=8 rows=2 columns=2": ["--updates", "40"],
     "games/Minesweeper-v0 size=4 mines=2": ["--updates", "40"],
@@ -82,7 +83,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "code/Repair-v0": ["--updates", "40"],
     "code/Shell-v0": ["--updates", "40"],
     "multi/Kuhn-v0": ["--updates", "40", "--opponent", "random"],
-    "multi/IteratedDilemma-v0": ["--updates", "40"],
+    "multi/IteratedDilemma-v0": ["--updates", "40", "--opponent", "tit_for_tat"],
     "multi/TicTacToe-v0": ["--updates", "40", "--opponent", "random"],  # against itself it goes round in circles
     "multi/Negotiation-v0": ["--updates", "40", "--opponent", "conceder"],
     "multi/Leduc-v0": ["--updates", "40", "--opponent", "random"],
