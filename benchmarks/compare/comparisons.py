@@ -239,7 +239,7 @@ COMPARISONS |= {
         arms=("arpo", "tree_grpo", "graph"),
     ),
 }
-RATES = (1.5e-4, 3e-4, 6e-4)
+RATES = (3e-4, 6e-4, 1.2e-3)
 COMPARISONS |= {
     f"doors-{place}-rates": replace(
         COMPARISONS[f"doors-{place}"],
