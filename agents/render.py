@@ -90,14 +90,19 @@ class Renderer:
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Ids:
         """Return the prompt of a first reply: tools, messages and the generation header.
 
-        Logs a warning, once, if the chat template knows no tools and the system message describes them instead.
+        Logs a warning, once, if the chat template knows no tools and the system message describes them instead, or if it
+        asks for another form of calls than the one that was chosen.
         """
-        if tools and not self.template.shows_tools and not self._has_warned:
+        if tools and not self._has_warned:
             self._has_warned = True
-            form = " ".join(self.template.form.example.split())
-            log.warning(
-                "the chat template knows no tools: the first message describes them, calls are read as %s", form
-            )
+            form, own = self.template.form, self.template.own_form
+            if not self.template.shows_tools:
+                shown = " ".join(form.example.split())
+                log.warning(
+                    "the chat template knows no tools: the first message describes them, calls are read as %s", shown
+                )
+            elif form is not own:
+                log.warning("the chat template asks for %s calls itself; %s calls are read as well", own.name, form.name)
         return self._expand(_through_cache(self._cached_open, json.dumps((messages, tools))), messages)
 
     def extend(

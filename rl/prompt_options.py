@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 TOOL_FORMATS = tuple(FORMATS)
 SYSTEM_HELP = "a text file whose content goes into the system message, before the environment's own if it has one"
 TEMPLATE_ARG_HELP = "an argument of the chat template, such as enable_thinking=false; JSON or text; repeatable"
-TOOL_FORMAT_HELP = "form of tool calls to ask for and to read (default: the one that the chat template writes)"
+TOOL_FORMAT_HELP = (
+    "form of tool calls to read, and to ask for where the chat template shows no tools itself (default: the template's)"
+)
 AGENT_HELP = (
     f"what the model reads and is asked for besides the environment's messages: {catalogue.FORMS} (docs/agents.md; "
     "default: keep_all)"
@@ -96,6 +98,11 @@ class PromptOptions:
     def make_agent(self, renderer: Renderer) -> ChatAgent:
         """Return the agent of one episode."""
         return catalogue.make_agent(self.agent, renderer, self.system, style=self.style)
+
+    def record(self) -> dict[str, Any]:
+        """Return the options that are not at their defaults, by name, as JSON values; the agent's style is left out."""
+        plain, names = PromptOptions(), ("system", "template_args", "tool_format", "agent")
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
 
     def refuse(self, policy: str, *names: str) -> None:
         """Raise `ValueError` if an option is set that means nothing to a policy; `names` are all such options."""

@@ -132,6 +132,7 @@ def _evaluate(
         report = seated_policies.report(target, groups, args.seed)
     else:
         report = target.report(groups, as_typed(args.policy), args.seed, strategy)
+    report = replace(report, sampling=policy.sampling)
     unwritten = ""
     if args.json:
         try:

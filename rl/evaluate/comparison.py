@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -20,7 +21,8 @@ class Comparison:
 
     `difference` is that of the success rates, in [-1, 1], with the 95 % interval `low` to `high`. `p_value` is
     two-sided, of the null hypothesis that there is no difference; `test` names the test. `gains` and `losses` count the
-    paired tasks that `new` solves more or less often. `by_env` compares the environments of a benchmark one by one;
+    paired tasks that `new` solves more or less often. `changes` names what else differs than the policy, as far as both
+    reports say how they sampled. `by_env` compares the environments of a benchmark one by one;
     their p-values are adjusted together (Holm).
     """
 
@@ -37,6 +39,7 @@ class Comparison:
     losses: int
     errors: tuple[int, int] = (0, 0)  # episodes that were left out in the new and in the old report
     by_env: dict[str, Comparison] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)  # in how replies were sampled and prompts written, one each
 
 
 def compare(new: Report, old: Report) -> Comparison:
@@ -70,6 +73,7 @@ def compare(new: Report, old: Report) -> Comparison:
         losses=losses,
         errors=(new.errors, old.errors),
         by_env=_compare_envs(new, old),
+        changes=_changes(new.sampling, old.sampling) if new.sampling and old.sampling else [],
     )
 
 
@@ -124,6 +128,27 @@ def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
         if new.env_digests[name] != old.env_digests[name]:
             raise ValueError(f"cannot compare: {name} of benchmark {new.benchmark} has other tasks than it had")
     _check_equal("the digest of the tasks", new.digest, old.digest)
+
+
+def _changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    """What differs between two records of sampling, as text."""
+    lines = []
+    for name in {**new, **old}:
+        here, there = new.get(name), old.get(name)
+        if here == there:
+            continue
+        if name == "system":
+            sides = "on both sides, but another" if here and there else "here only" if here else "there only"
+            lines.append(f"a system prompt {sides}")
+        else:
+            lines.append(f"{name.replace('_', ' ')} {_text(here)} here, {_text(there)} there")
+    return lines
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={json.dumps(one)}" for key, one in value.items())
+    return "the default" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _opponents(setup: EvaluationSetup) -> str:

@@ -5,9 +5,11 @@ The text is ASCII, so that it can be written to a pipe or a log with any encodin
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.console import Group as Stack
@@ -70,6 +72,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     flips = f"{c.gains} gained, {c.losses} lost, {c.paired_tasks - c.gains - c.losses} equal"
     rows = [
         ("compared to", Text(c.old)),
+        ("differs in", Text("; ".join(c.changes), "yellow")) if c.changes else None,
         ("success", Text(f"{_points(c)}, 95% interval {100 * c.low:+.1f} to {100 * c.high:+.1f}")),
         ("test", Text(f"{_p_value(c)}, {c.test}")),
         ("tasks", Text(f"{c.paired_tasks} paired: {flips}")),
@@ -140,10 +143,23 @@ def _header(report: Report) -> Table:
         ("opponent", Text(", ".join(report.opponents) or "itself")) if report.opponents is not None else None,
         ("strategy", Text(report.strategy.strategy)) if report.strategy else None,
         ("played", Text(f"{tasks}{each}, seed {report.seed}")),
+        ("sampled", Text(_sampling(report.sampling))) if report.sampling else None,
         ("left out", Text(", ".join(report.left_out), style="yellow")) if report.left_out else None,
         ("errors", Text(f"{report.errors} left out: {kinds}", style="bold red")) if report.errors else None,
     ]
     return _lines([row for row in rows if row])
+
+
+def _sampling(settings: Mapping[str, Any]) -> str:
+    """How replies were sampled, in a line: what is not as usual, and the limits."""
+    temperature, limit = settings.get("temperature", 1.0), settings.get("max_tokens")
+    parts = ["greedily" if temperature == 0 else f"at temperature {temperature:g}"]
+    parts += [f"top-p {settings['top_p']:g}"] * (settings.get("top_p", 1.0) != 1)
+    parts += [f"top-k {settings['top_k']}"] * bool(settings.get("top_k"))
+    parts.append(f"at most {settings.get('turn_tokens')} tokens a reply" + (f", {limit} an episode" if limit else ""))
+    parts += ["with a system prompt"] * bool(settings.get("system"))
+    parts += [f"{key}={json.dumps(value)}" for key, value in settings.get("template_args", {}).items()]
+    return ", ".join([*parts, *(str(settings[name]) for name in ("tool_format", "agent") if name in settings)])
 
 
 def _env_table(report: Report) -> Table:

@@ -21,7 +21,15 @@ from rl.cli import UserError, one_line, suggest
 from rl.defaults import EVALUATED_REPLY_TOKENS, of_evaluation
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.clients.function import FunctionClient, is_function_spec
-from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
+from rl.evaluate.runner import (
+    SCRIPT_CONCURRENCY,
+    SCRIPTS,
+    OnGroup,
+    evaluate,
+    evaluate_script,
+    flagged_params,
+    sampling_record,
+)
 from rl.policy.engine import Engine
 from rl.policy.hub.lookup import find_model
 from rl.policy.registry import check_engines, computing_dtype, open_engine
@@ -50,13 +58,14 @@ class PolicyHandle:
 
     `play(tickets, on_group)` plays the tickets and returns their groups in the same order; `on_group` is called with
     each group that ends. It raises `IncompleteEvaluation` if the environment hangs or a policy of messages (an API, a
-    human) stops early, `UserError` if a model's sampling engine dies. `select_tickets` returns the tickets that the
-    policy can play. `close` frees what the policy holds, such as a process or the memory of a device.
+    human) stops early, `UserError` if a model's sampling engine dies. `select_tickets` returns the tickets that it can
+    play. `close` frees what it holds, such as a device's memory. `sampling` is as of `Report`, None if it samples not.
     """
 
     play: PlayTickets
     select_tickets: Callable[[list[Ticket]], list[Ticket]] = list
     close: Callable[[], None] = lambda: None
+    sampling: dict[str, Any] | None = None
 
 
 def open_policy(args: argparse.Namespace, make_env: MakeEnv, split: str = "") -> PolicyHandle:
@@ -167,7 +176,7 @@ def open_local_model(
     engine = open_engine(args.engine, model, **sizes, devices=args.engine_devices, dtype=dtype, cluster=args.cluster)
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)
-    params = _sampling_params(args, reply)
+    params = flagged_params(args, reply)
     return LocalModel(model, renderer, engine, lambda: prompts.make_agent(renderer), params)
 
 
@@ -187,7 +196,8 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
             raise UserError(engine.failure.line)
         return groups
 
-    return PolicyHandle(play, close=engine.close)
+    record = sampling_record(local.params, engine.context, PromptOptions.from_flags(args))
+    return PolicyHandle(play, close=engine.close, sampling=record)
 
 
 def open_endpoint_client(args: argparse.Namespace, *, flag: str = "--policy") -> tuple[EndpointClient, SamplingParams]:
@@ -217,13 +227,13 @@ def open_endpoint_client(args: argparse.Namespace, *, flag: str = "--policy") ->
         context=args.max_tokens,
         cache=None if args.no_cache else ReplyCache(),
     )
-    return client, _sampling_params(args, EVALUATED_REPLY_TOKENS)
+    return client, flagged_params(args, EVALUATED_REPLY_TOKENS)
 
 
 def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     client, params = open_endpoint_client(args)
     concurrency = 2 * args.concurrency  # of episodes: some of them wait for their environment
-    system = PromptOptions.from_flags(args).system
+    prompts = PromptOptions.from_flags(args)
 
     async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         async with client:
@@ -235,10 +245,10 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
                 concurrency=concurrency,
                 episode_s=args.episode_seconds or inf,
                 on_group=on_group,
-                system=system,
+                system=prompts.system,
             )
 
-    return PolicyHandle(play)
+    return PolicyHandle(play, sampling=sampling_record(params, args.max_tokens, prompts))
 
 
 def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
@@ -308,13 +318,3 @@ def _open_function(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         )
 
     return PolicyHandle(play)
-
-
-def _sampling_params(args: argparse.Namespace, default_turn_tokens: int) -> SamplingParams:
-    return sampling_params(
-        args.samples,
-        turn_tokens=args.turn_tokens or default_turn_tokens,
-        temperature=args.temperature,
-        top_p=args.top_p,
-        top_k=args.top_k,
-    )

@@ -108,6 +108,7 @@ class Report:
     opponents: list[str] | None = None  # who played the other seats; [] if the policy played all; None without seats
     seats: SeatResults | None = None  # the results by seat
     diversity: dict[str, Diversity] = field(default_factory=dict)  # of what is compared: samples, players, seats
+    sampling: dict[str, Any] | None = None  # of the whole: `runner.sampling_record`; None without, or in older reports
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 

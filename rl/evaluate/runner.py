@@ -10,6 +10,7 @@ of tasks or with concurrency.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from envs.watchdog import WATCHDOG, Overrun
 from rl.cli import run_async
 from rl.methods.parts.strategy import independent
 from rl.policy.engine import Policy
+from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket, Trajectory
 from rl.rollout.retry import group_of, retry
 from rl.rollout.runner import Runner
@@ -83,6 +85,33 @@ def tickets(num_tasks: int, episodes: int, samples: int, seed: int, split: str =
         Ticket(number, index, split, derive(seed, "evaluation", split, index), samples)
         for number, index in enumerate(indices)
     ]
+
+
+def flagged_params(args: argparse.Namespace, turn_tokens: int) -> SamplingParams:
+    """Return how the flags say that replies are sampled; `turn_tokens` is their limit where no flag sets it.
+
+    Raises `ValueError` for flags that mean nothing to the greedy replies which there are by default.
+    """
+    params = sampling_params(
+        args.samples,
+        turn_tokens=args.turn_tokens or turn_tokens,
+        temperature=args.temperature,
+        top_p=args.top_p,
+        top_k=args.top_k,
+    )
+    if args.temperature is None and params.temperature == 0 and (args.top_p != 1 or args.top_k):
+        flag = f"--top-p {args.top_p:g}" if args.top_p != 1 else f"--top-k {args.top_k}"
+        raise ValueError(f"{flag}: one sample of a task is greedy; add --temperature 1 or --samples K, or leave it out")
+    return params
+
+
+def sampling_record(params: SamplingParams, max_tokens: int | None, prompts: PromptOptions) -> dict[str, Any]:
+    """Return how replies are sampled and prompts written, as `Report.sampling` holds it.
+
+    `max_tokens` is the limit of an episode, None for no limit.
+    """
+    limits = {"turn_tokens": params.max_tokens, "max_tokens": max_tokens}
+    return {name: getattr(params, name) for name in ("temperature", "top_p", "top_k")} | limits | prompts.record()
 
 
 def sampling_params(

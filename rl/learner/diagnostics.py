@@ -93,7 +93,8 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
         lines.append("the gradient is not finite, the step was skipped: lower --lr")
     if gap > 1e-3 and lag == 0:
         lines.append(f"sampler and trainer disagree (KL {gap:.1e} on fresh samples): their forwards differ")
-    if metrics.get("groups/zero_variance", 0.0) > 0.9:
+    is_imitation = metrics.get("episodes/demonstrated", 0.0) >= metrics.get("episodes/played", 1.0)  # no group compares
+    if metrics.get("groups/zero_variance", 0.0) > 0.9 and not is_imitation:
         success = metrics.get("success/mean", 0.0)
         # Between the two, each task is solved always or never.
         why = "the members of a group behave alike (a higher --temperature varies them)"

@@ -97,8 +97,13 @@ class Console:
             f"{metrics['tokens/sampled'] / max(metrics['time/update_s'], 1e-9):,.0f} tok/s  "
             f"{time.monotonic() - self.start_time:.0f} s"
         )
-        for key, what in (("episodes/policy_faults", "policy faults"), ("episodes/errored", "errored")):
-            if count := metrics.get(key):
+        counts = {
+            "demonstrated": "demonstrations, not the policy's",
+            "policy_faults": "policy faults",
+            "errored": "errored",
+        }
+        for key, what in counts.items():
+            if count := metrics.get(f"episodes/{key}"):
                 line += f"  {count:.0f} {what}"
         if self.is_terminal and n != self.total_updates:
             self._show(line)

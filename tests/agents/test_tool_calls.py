@@ -142,6 +142,15 @@ def test_a_template_that_knows_no_tools_gets_them_in_its_first_message(template,
     assert [record.getMessage()[:35] for record in caplog.records] == ["the chat template knows no tools: t"]
 
 
+def test_a_template_that_asks_for_another_form_than_the_chosen_one_is_named_once(caplog):
+    renderer = Renderer(styles.merging(styles.MISTRAL), tool_format="glm45")
+    plain = Renderer(styles.merging(styles.MISTRAL))
+    for _ in range(2):
+        assert renderer.open([user("x")], TOOLS) == plain.open([user("x")], TOOLS)
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["the chat template asks for hermes calls itself; glm45 calls are read as well"]
+
+
 def test_results_of_calls_reach_a_template_that_knows_no_tools():
     renderer = Renderer(styles.merging(styles.GEMMA))
     agent = ChatAgent(renderer)

@@ -14,15 +14,16 @@ from agents.agent import Agent
 from rl.cli import UserError
 from rl.evaluate.policies import PolicyHandle
 from rl.evaluate.report import Report
-from rl.evaluate.runner import OnGroup, evaluate
+from rl.evaluate.runner import OnGroup, evaluate, sampling_record
 from rl.evaluate.seats.exploitability import measure_exploitability
 from rl.evaluate.seats.players import NOT_IN_SEATS, OpenPlayer, check_player, open_player, opponent_flags
 from rl.evaluate.seats.results import overall, own_groups, seat_results
 from rl.evaluate.seats.teams import opponent_names, read_opponents, seat_diversity
 from rl.evaluate.target import EvaluationTarget
 from rl.policy.engine import Policy
+from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket
-from rl.rollout.player import AnyPlayer, Lineup, TeamPlayer, in_seat
+from rl.rollout.player import AnyPlayer, Lineup, Player, TeamPlayer, in_seat
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating, seating_of
 from rl.rollout.workers.pool import Workers
@@ -203,8 +204,19 @@ def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
         lineup=plan.lineup,
         keeps_unasked=True,
     )
-    handle = PolicyHandle(partial(_play, runner, players), plan.tickets, partial(_close, players, workers))
+    own = _sampling_of(players[0].player, args)
+    handle = PolicyHandle(partial(_play, runner, players), plan.tickets, partial(_close, players, workers), own)
     return SeatedPolicies(plan, handle, tuple(players), seating, args.engine == "hf")
+
+
+def _sampling_of(player: AnyPlayer | TeamPlayer, args: argparse.Namespace) -> dict[str, Any] | None:
+    """How a policy samples in its seats; None for a script."""
+    one = next(iter(player.by_seat.values())) if isinstance(player, TeamPlayer) else player
+    if not isinstance(one, Player):
+        return None
+    return sampling_record(
+        one.params, args.max_tokens if one.has_own_ids else one.max_tokens, PromptOptions.from_flags(args)
+    )
 
 
 async def _play(

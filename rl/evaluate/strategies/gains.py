@@ -65,7 +65,7 @@ class Gain:
         for choices in choices_by_task:
             for k, value in strategy.curve(choices, vote).items():
                 successes[k].append(value)
-                tokens[k].append(fmean(_tokens(choice, k, strategy.n) for choice in choices))
+                tokens[k].append(fmean(_tokens(strategy, choice, k) for choice in choices))
         # A task that lost episodes to errors has a shorter curve; the mean is taken only where all tasks have a value.
         curve = {
             k: Point(fmean(successes[k]), fmean(tokens[k]))
@@ -85,6 +85,9 @@ class Gain:
         )
 
 
-def _tokens(choice: Choice, k: int, n: int) -> int:
-    """Sampled tokens of an attempt limited to k of n episodes."""
-    return cost(choice).tokens if k >= n else sum(t.num_sampled for t in choice.candidates[:k])
+def _tokens(strategy: Strategy, choice: Choice, k: int) -> float:
+    """Sampled tokens of an attempt limited to k episodes: of any k where all begin at once, else of the first k."""
+    if k >= strategy.n:
+        return cost(choice).tokens
+    counts = [episode.num_sampled for episode in choice.candidates]
+    return k * fmean(counts) if strategy.width > 1 else sum(counts[:k])

@@ -19,6 +19,7 @@ NAMES = (
     "states/luck",
     "states/explained",
     "groups/zero_variance",
+    "episodes/demonstrated",
     "judge/unread",
     "judge/too_long",
 )
@@ -75,7 +76,8 @@ class Advice:
         share, luck, gain = (self._mean(f"states/{name}") for name in ("shared", "luck", "explained"))
         if not self.compares_states and share >= SHARED and (gain >= SETTLED or luck >= LUCKY):
             lines.append(f"{share:.0%} of turns stand in shared states: --algo graph compares these")
-        if (equal := self._mean("groups/zero_variance")) > EQUAL:
+        is_imitation = self._mean("episodes/demonstrated") > 0
+        if (equal := self._mean("groups/zero_variance")) > EQUAL and not is_imitation:
             lines.append(f"{equal:.0%} of groups have equal rewards: other tasks or a larger --size would teach more")
         if (unread := self._mean("judge/unread")) > UNREAD:
             lines.append(f"{unread:.0%} of the judge's replies state no verdict: it may need a larger max_tokens=")

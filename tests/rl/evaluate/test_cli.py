@@ -73,6 +73,8 @@ def test_a_model_is_evaluated_twice_with_the_same_bytes_and_exactly_the_promised
     assert (result["env"], result["policy"], result["benchmark"]) == ("math/Arithmetic-v0", "tiny", None)
     assert (result["episodes"], result["samples"], result["seed"], result["errors"]) == (12, 2, 0, 0)
     assert result["pass_at"].keys() == result["cons_at"].keys() == {"1", "2"}
+    limits = {"turn_tokens": 4, "max_tokens": 2048}  # as many positions as the bundled model has
+    assert result["sampling"] == {"temperature": 1.0, "top_p": 1.0, "top_k": 0, **limits}
     assert 1 <= result["tokens_mean"] <= 4
     assert (status, out.count("played")) == (0, 1)
     assert " of 24 replies were cut short; see --turn-tokens and --max-tokens\n" in err
@@ -213,6 +215,14 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
         ("--env math/Arithmetic-v0 --policy orcale", "--policy orcale: unknown; did you mean oracle?"),
         ("--env math/Arithmetic-v0 --policy tiny --device gpu", "device 'gpu': take auto, cpu, cuda or cuda:N"),
         ("--env math/Arithmetic-v0 --policy tiny --top-p 0", "--top-p 0: must be greater than 0"),
+        (
+            "--env math/Arithmetic-v0 --policy tiny --top-p 0.5",
+            "--top-p 0.5: one sample of a task is greedy; add --temperature 1 or --samples K, or leave it out",
+        ),
+        (
+            "--env math/Arithmetic-v0 --policy tiny --top-k 4",
+            "--top-k 4: one sample of a task is greedy; add --temperature 1 or --samples K, or leave it out",
+        ),
         (
             "--env math/Arithmetic-v0 --policy openai:gpt",
             "openai:gpt is not openai:MODEL@URL, such as openai:qwen3@http://localhost:8000/v1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -88,3 +89,16 @@ def test_nothing_scored_prints_dashes() -> None:
     lines = [line.split() for line in render(make_report([], errors=2)).splitlines()]
     assert ["success,", "avg@2", "-"] in lines and ["return", "-"] in lines
     assert ["1", "-", "-", "-", "-"] in lines
+
+
+def test_how_replies_were_sampled_is_shown_and_so_is_what_differs_from_an_earlier_result() -> None:
+    settings = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "turn_tokens": 24, "max_tokens": 512}
+    other = {**settings, "temperature": 1.0, "system": "Be brief.", "template_args": {"enable_thinking": False}}
+    new, old = (replace(make_report([Y], [N]), sampling=one) for one in (settings, other))
+    text = render(new, old)
+    assert "sampled    greedily, at most 24 tokens a reply, 512 an episode\n" in text
+    assert "temperature 0 here, 1 there" in text and "a system prompt there only" in text
+    assert "template args the default here, enable_thinking=false there" in " ".join(text.split())
+    words = "at temperature 1, at most 24 tokens a reply, 512 an episode, with a system prompt, enable_thinking=false"
+    assert words in " ".join(render(old).split())
+    assert "differs in" not in render(new, new) + render(new, make_report([Y], [N]))  # an older result does not say

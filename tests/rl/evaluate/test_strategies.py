@@ -16,7 +16,7 @@ from envs.types import Message, Messages, Outcome, Stop, Task, assistant, text, 
 from rl import cli
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate import strategies
-from rl.evaluate.attempts import Choice, cost
+from rl.evaluate.attempts import Choice, cost, make_choice
 from rl.evaluate.metrics import trajectories_by_task
 from rl.evaluate.report import Report
 from rl.evaluate.runner import SCRIPTS, evaluate_script
@@ -334,6 +334,16 @@ def test_the_gain_lies_between_one_episode_and_the_best_of_all() -> None:
     assert gain.efficiency == pytest.approx((1 / 3 - 1 / 4) / (2 / 3 - 1 / 4))
     assert {k: point.tokens for k, point in gain.curve.items()} == {1: 2, 2: 4, 4: 8}
     assert (gain.curve[1].success, gain.curve[4].success) == pytest.approx((gain.one, gain.success))
+
+
+def test_tokens_of_k_episodes_are_those_of_any_k_and_in_a_sequence_of_the_first_k() -> None:
+    lengths = (8, 2, 2, 4)
+    episodes = [play(3, "3", member, tokens=tokens) for member, tokens in enumerate(lengths)]
+    for strategy, expected in ((Majority(4), {1: 4, 2: 8, 4: 16}), (Sequential(4), {1: 8, 2: 10, 4: 16})):
+        choice = make_choice(episodes[0], 0, tuple(episodes))
+        gain = Gain.from_tasks(strategy, "", {"test/3": [choice]}, final_reply)
+        assert gain is not None
+        assert {k: point.tokens for k, point in gain.curve.items()} == expected
 
 
 def test_the_command_prints_and_stores_what_a_strategy_bought(

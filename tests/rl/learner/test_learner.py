@@ -61,6 +61,12 @@ def test_groups_that_teach_nothing_are_said_to_be_solved_or_too_hard():
         assert reason in line
 
 
+def test_demonstrations_which_are_alike_and_right_teach_all_the_same():
+    metrics = {"groups/zero_variance": 1.0, "success/mean": 1.0, "grad_norm": 1.0, "episodes/played": 4.0}
+    assert list_warnings({**metrics, "episodes/demonstrated": 4.0}, lag=0) == []
+    assert len(list_warnings({**metrics, "episodes/demonstrated": 1.0}, lag=0)) == 1
+
+
 def test_entropy_is_that_of_the_sampled_distribution():
     net = model()
     groups = random_groups()
