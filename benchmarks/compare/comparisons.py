@@ -248,7 +248,7 @@ COMPARISONS |= {
         rates=RATES,
         runs_of=f"doors-{place}",
     )
-    for place, arms in (("early", ("gigpo", "hgpo", "graph")), ("late", ("graph", "tree_grpo", CRITIC)))
+    for place, arms in (("early", ("gigpo", "graph")), ("late", ("graph", "tree_grpo", CRITIC)))
 }
 BY_BITS = "igpo --score none --credit information_gain:gain=bits"  # by the environment's posterior, not the policy's
 SECRET = ("--turn-tokens", "4", "--groups", "4", "--eval-episodes", "50")

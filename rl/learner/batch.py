@@ -5,9 +5,9 @@ Plain NumPy; `rl.learner.packing` makes tensors of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,14 +97,17 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
 
     A row is one unbroken token history of a trajectory, with an advantage per sampled token. `temperature` is that of
     sampling. The advantages are also stored in the records, as the stream `advantage` of every turn, for reports and
-    viewers. Raises `PartError` if the credit part returns another number of advantages than of sampled tokens.
+    viewers. Raises `PartError` if the credit part returns another number of advantages than of sampled tokens, or one
+    that is no finite number.
     """
     rows: list[Row] = []
     number = 0
     episodes: dict[tuple[int, int], int] = {}  # by ticket and member
     credit = recipe.credit(groups, recipe.normalization)
+    _check_finite("credit", recipe.credit, credit)
     for part in recipe.reweigh:
         credit = part(groups, credit)
+        _check_finite("reweigh", part, credit)
     if [[len(x) for x in part] for part in credit] != [[t.num_sampled for t in group.trajectories] for group in groups]:
         raise PartError("credit or reweigh returned another number of advantages than there are sampled tokens")
     for index, (group, credits) in enumerate(zip(groups, credit, strict=True)):
@@ -118,6 +121,17 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
             for turn in trajectory.turns:
                 turn.streams["advantage"] = tuple(islice(remaining, len(turn.completion.ids)))
     return rows
+
+
+def _check_finite(slot: str, part: Callable, credit: Sequence[Sequence[Any]]) -> None:
+    """Raise `PartError`, which names a part, if it has given a token an advantage that is no finite number."""
+    advantages = [one for of_group in credit for one in of_group]
+    values = np.concatenate(advantages) if advantages else np.zeros(0)
+    if not np.isfinite(values).all():
+        from rl.methods.recipe import function_of  # imports this module
+
+        value = values[~np.isfinite(values)][0]
+        raise PartError(f"{slot} {function_of(part).__name__} returned the advantage {value}, expected finite ones")
 
 
 def split_microbatches(rows: Sequence[Row], max_tokens: int, *, whole_trajectories: bool = True) -> list[list[Row]]:

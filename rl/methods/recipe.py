@@ -168,7 +168,9 @@ def load(name: str) -> Recipe:
     Its parts with state are fresh. Raises `ValueError` when there is no such recipe.
     """
     if not name.endswith(".py") and name not in (names := [path.stem for path in _recipe_files()]):
-        raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, names)}; see rl/methods/recipes/")
+        file = name.partition(".py:")[0] + ".py"
+        hint = f"; write {file}, whose `recipe` is taken" if ".py:" in name else options.did_you_mean(name, names)
+        raise ValueError(f"no recipe {name!r}{hint}; see rl/methods/recipes/")
     module = load_source_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
@@ -199,6 +201,8 @@ def part(slot: str, text: str) -> Callable:
     parts = parts_of(module)
     if name not in parts:
         hint = options.did_you_mean(name, list(parts)) or f"; it has {', '.join(parts)}"
+        if name.endswith(".py"):
+            hint = f"; write {name}:FUNCTION for a part in a file"
         raise ValueError(f"--{slot}: no part {name!r} in {path + '.py' if suffix else module.__name__}{hint}")
     bound = options.read(f"--{slot} {name}", parts[name], bindings)
     if inspect.isclass(parts[name]):
@@ -228,7 +232,7 @@ def parse(words: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
 def words(recipe: Recipe) -> dict[str, str | list[str]]:
     """The recipe as text by slot, for `parse`: a text such as `clip:high=0.3`, or a list of them.
 
-    Raises `ValueError` for a part that no text can name, such as a lambda.
+    Raises `ValueError` for a part that no text can name, such as a lambda, and for an option that no text can set.
     """
     texts: dict[str, list[str]] = {slot: [] for slot in SLOTS}
     for place, part in recipe.parts():
@@ -261,8 +265,11 @@ def _text_of(slot: str, part: Callable) -> str:
     module = slot_module if is_builtin else sys.modules[function.__module__]
     if parts_of(module).get(function.__name__) is not function:
         raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
-    path = [] if is_builtin else [str(module.__file__)]
-    return ":".join([*path, function.__name__, *filter(None, [options.write(_bound(part))])])
+    path, bindings = [] if is_builtin else [str(module.__file__)], options.write(_bound(part))
+    options.read(
+        f"{slot} {function.__name__}", function, bindings
+    )  # or the settings of the run could not be read again
+    return ":".join([*path, function.__name__, *filter(None, [bindings])])
 
 
 def _bound(part: Callable) -> dict[str, Any]:
@@ -273,7 +280,12 @@ def _bound(part: Callable) -> dict[str, Any]:
 
 
 def function_of(part: Any) -> Callable:
-    """The function that a part's options are bound to, or the class of a part with state."""
+    """The function that a part's options are bound to, or the class of a part with state.
+
+    Raises `ValueError` for options that are bound by position, and for a class in the place of its instance.
+    """
+    if inspect.isclass(part):
+        raise ValueError(f"{part.__name__} is a class; write {part.__name__}(), with its options if it needs any")
     if not isinstance(part, partial):
         return part if inspect.isfunction(part) else type(part)
     if part.args:

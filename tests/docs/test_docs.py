@@ -207,11 +207,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     assert train.main([*against, "--out", str(home / "pool")]) == 0
     roles = ["--env", "multi/Kuhn-v0", "--role", "each", "--model", f"{home}/model", *shape]
     assert train.main([*roles, "--out", str(home / "roles")]) == 0
+    copied = ["--env", "math/Arithmetic-v0", "--algo", "reinforce", "--strategy", "recorded"]
+    assert train.main([*copied, "--model", f"{home}/model", *shape, "--out", str(home / "imitation")]) == 0
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
     brief += ["--engines", "2", "--mode", "partial", "--strategy", "redundant:mode=race"]
     with forked_processes():
         assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
-    return [home / "grpo", home / "ppo", home / "spec_rl", home / "pool", home / "roles", home / "brief"]
+    return [
+        home / "grpo",
+        home / "ppo",
+        home / "spec_rl",
+        home / "pool",
+        home / "roles",
+        home / "imitation",
+        home / "brief",
+    ]
 
 
 def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
@@ -241,7 +251,8 @@ def test_rollouts_have_the_documented_keys(runs: list[Path]) -> None:
         lines = (run / "rollouts" / "update-000001.jsonl").read_text(encoding="utf-8").splitlines()
         for line in map(json.loads, lines):
             assert line.keys() | {"player", "spare"} == documented("rollouts").keys()
-            assert line.get("player") in ({None, "update-000000"} if run.name == "pool" else {None})
+            others = {"pool": {None, "update-000000"}, "imitation": {"oracle"}}
+            assert line.get("player") in others.get(run.name, {None})
             assert line["turns"]
             for turn in line["turns"]:
                 assert turn.keys() <= in_turns

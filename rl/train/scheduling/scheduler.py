@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from math import isfinite
 
 from rl.methods.options import PartError
 from rl.methods.parts.verdict import Judge
-from rl.methods.recipe import Recipe
+from rl.methods.recipe import Recipe, function_of
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
@@ -308,6 +309,8 @@ class Scheduler:
     def _shape(self, group: Group) -> None:
         for shape in self.recipe.shape if group.trajectories else ():
             group.rewards = [float(reward) for reward in shape(group)]
+            if not all(map(isfinite, group.rewards)):
+                raise PartError(f"shape {function_of(shape).__name__} returned rewards that are not finite numbers")
         if len(group.rewards) != len(group.trajectories):
             count = len(group.trajectories)
             raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")

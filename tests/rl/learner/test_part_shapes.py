@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rl.learner.batch import build_rows
@@ -36,6 +37,17 @@ def test_a_result_that_would_broadcast_is_refused(slot: str, part: Any, shape: s
 def test_credit_for_other_tokens_than_were_sampled_is_refused(cut: Any) -> None:
     with pytest.raises(PartError, match="another number of advantages than there are sampled tokens"):
         build_rows(toy_groups(), Recipe(credit=lambda groups, norm: cut(credit.outcome(groups, norm))))
+
+
+@pytest.mark.parametrize("slot", ["credit", "reweigh"])
+def test_advantages_that_are_no_finite_numbers_name_the_part(slot: str) -> None:
+    def lossy(groups, last):  # type: ignore[no-untyped-def]
+        advantages = last if slot == "reweigh" else credit.outcome(groups, last)
+        return [[x / 0 * 0 for x in of_group] for of_group in advantages]
+
+    recipe = Recipe(reweigh=(lossy,)) if slot == "reweigh" else Recipe(credit=lossy)
+    with np.errstate(all="ignore"), pytest.raises(PartError, match=f"^{slot} lossy returned the advantage nan"):
+        build_rows(toy_groups(), recipe)
 
 
 def test_a_surrogate_may_read_any_stream_that_it_declares() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,12 @@ def test_an_unknown_recipe_is_named_with_the_right_one(tmp_path: Path) -> None:
     assert str(error.value) == "no recipe 'drgrpo'; did you mean 'dr_grpo'?; see rl/methods/recipes/"
     with pytest.raises(ValueError, match=r"no recipe 'xyzzy'; see rl/methods/recipes/"):
         recipes.load("xyzzy")
+    with pytest.raises(ValueError, match=r"no recipe 'my\.py:recipe'; write my\.py, whose `recipe` is taken"):
+        recipes.load("my.py:recipe")
+    with pytest.raises(
+        ValueError, match=r"--credit: no part 'my\.py' in .*; write my\.py:FUNCTION for a part in a file"
+    ):
+        recipes.part("credit", "my.py")
     with pytest.raises(ValueError, match=r"no file 'gone\.py'"):
         recipes.load("gone.py")
     (tmp_path / "empty.py").write_text("")
@@ -153,6 +160,33 @@ def test_a_part_that_no_word_can_name_is_refused() -> None:
         recipes.words(Recipe(surrogate=lambda log_ratio, tokens: log_ratio))
     with pytest.raises(ValueError, match="bound by position"):
         recipes.words(Recipe(credit=partial(credit.outcome, [])))
+
+
+def typeless(groups, norm, *, decay=None):  # type: ignore[no-untyped-def]
+    return credit.outcome(groups, norm)
+
+
+def positional(groups, norm, decay: float = 0.5):  # type: ignore[no-untyped-def]
+    return credit.outcome(groups, norm)
+
+
+def typed(groups, norm, *, decay: float = 0.5):  # type: ignore[no-untyped-def]
+    return credit.outcome(groups, norm)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (partial(typeless, decay=0.3), "credit typeless: decay has no type that text can be read as"),
+        (partial(positional, decay=0.3), r"credit positional: no option 'decay'; write `\*, decay` in its signature"),
+        (partial(typed, decay="x"), "credit typed: decay='x' is not a number"),
+        (type("Sharing", (), {"__call__": lambda self, groups, norm: []}), r"Sharing is a class; write Sharing\(\)"),
+    ],
+)
+def test_settings_that_could_not_be_read_again_are_refused_at_once(part: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recipes.words(Recipe(credit=part))
+    assert recipes.words(Recipe(credit=partial(typed, decay=0.3)))["credit"] == f"{__file__}:typed:decay=0.3"
 
 
 def test_a_stream_is_needed_and_scored_exactly_where_a_part_reads_it() -> None:

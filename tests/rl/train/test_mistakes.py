@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.privileges import permissions_hold
-from tests.support.runs import TASKS, train, training_error
+from tests.support.runs import TASKS, flags, train, training_error
 
 ARITHMETIC = ("--env", "math/Arithmetic-v0")
 
@@ -133,3 +133,15 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     result = train(*ARITHMETIC, "--out", "runs/mine", "--dry-run")
     assert (result.code, list(tmp_path.iterdir())) == (0, []), result.err
+
+
+def test_rewards_that_are_no_numbers_stop_a_run_which_can_be_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "late.py"
+    file.write_text(
+        "from math import nan\nfrom rl.recipes import grpo\n\n\ndef late(group):\n"
+        "    return [nan if group.ticket.number >= 4 else reward for reward in group.rewards]\n\n\n"
+        "recipe = grpo.recipe.but(shape=(late,))\n"
+    )
+    message = training_error(*flags("Low", updates=3, groups=2), "--algo", str(file), "--out", str(tmp_path / "run"))
+    assert message.startswith("shape late returned rewards that are not finite numbers; the update was not made")
+    assert message.endswith(f"(the run in {tmp_path}/run can be resumed)")
