@@ -59,7 +59,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "games/Mastermind-v0 holes=2": ["--updates", "160"],
     "games/2048-v0 target=8 rows=2 columns=2": ["--updates", "40"],
     "games/Minesweeper-v0 size=4 mines=2": ["--updates", "40"],
-    "games/Sokoban-v0 size=4 longest=6": ["--updates", "160"],
+    "games/Sokoban-v0 size=4 longest=6": ["--updates", "40"],
     "games/Rooms-v0 rooms=2 length=2": ["--updates", "30"],
     "math/Fractions-v0 level=0": ["--updates", "300"],
     "math/Countdown-v0 size=2 top=40": ["--updates", "40"],
