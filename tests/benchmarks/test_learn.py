@@ -33,7 +33,10 @@ def test_scripts_play_as_the_policy_of_the_runs_is_measured() -> None:
 
 
 def result(gains: list[float], **changes: Any) -> dict[str, Any]:
-    runs = [{"seed": seed, "success_before": 0.4, "success_after": 0.4 + gain} for seed, gain in enumerate(gains)]
+    curve = {"reward": [0.1, 0.15, 0.2, 0.4, 0.4, 0.4, 0.6, 0.65, 0.7]}
+    runs = [
+        {"seed": seed, "success_before": 0.4, "success_after": 0.4 + gain, **curve} for seed, gain in enumerate(gains)
+    ]
     mean = sum(gains) / len(gains)
     low, high = learn.interval(gains)
     levels = {
@@ -59,6 +62,6 @@ def test_the_table_has_a_line_for_each_result(tmp_path: Path, gains: list[float]
     *_, line = runpy.run_path(str(ROOT / "docs" / "learnt.py"))["table"](tmp_path).splitlines()
     assert line == (
         "| [`a/B-v0`](../benchmarks/results/learn-a-B-v0-0.png) `level=0 --updates 9` "
-        f"| {len(gains)} | 0.05 | 0.40 | {0.4 + sum(gains) / len(gains):.2f} | 1.00 | {words} "
+        f"| {len(gains)} | 0.05 | 0.40 | {0.4 + sum(gains) / len(gains):.2f} | 1.00 | {words} | 0.15 > 0.65 "
         "| 62 | [2026-01-02](../benchmarks/results/learn-a-B-v0-0.json) |"
     )
