@@ -25,12 +25,11 @@ from envs.episodes.results import (
     read_guide,
     read_messages,
     read_numbers,
-    read_reward,
 )
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.multi.game_views import GameViews
-from envs.multi.round import Observation, Round, check_round, merge_user_messages
+from envs.multi.round import Observation, Round, check_round, merge_user_messages, read_rewards
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
 from envs.watchdog import WATCHDOG
@@ -267,8 +266,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             texts = tuple(map(observed, read_messages(f"Round.messages[{seat!r}]", messages)))
             self._inbox[seat] = (*self._inbox[seat], *texts)
             self.dialogue += [(f"to {seat}", copy_message(message)) for message in texts]
-        for seat, reward in outcome.rewards.items():
-            self.rewards[seat] = read_reward(f"Round.rewards[{seat!r}]", reward)
+        self.rewards.update(read_rewards(outcome, self.live))
         for seat in outcome.invalid:
             self._is_valid[seat] = False
         for seat, parts in outcome.parts.items():
@@ -289,7 +287,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
                     self._close_seat(seat, stop, bool(info["success"]))
                 self.live.remove(seat)
             self.infos[seat] = {key: self.infos[seat][key] for key in ("task", "split", "tools", "answer")} | info
-        self.to_move = () if limit else tuple(seat for seat in outcome.to_move if seat in self.live)
+        self.to_move = () if limit else tuple(outcome.to_move)
         self._ask()
 
     def _close_seat(self, seat: str, stop: Stop, is_success: bool) -> None:
