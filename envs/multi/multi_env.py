@@ -30,6 +30,7 @@ from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.multi.game_views import GameViews
 from envs.multi.round import Observation, Round, check_round, merge_user_messages, read_rewards
+from envs.multi.seat_names import check_seats
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
 from envs.watchdog import WATCHDOG
@@ -47,7 +48,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
     `infos[seat]` has the keys of `envs.step_info`; `valid` is about the seat's last reply, `rewards` counts since then.
 
     Class attributes:
-        seats: Names of all seats, in the order in which they are asked.
+        seats: Names of all seats (`envs.multi.seat_names`), in the order in which they are asked.
         guests: Those of them that are not there at the start; they join when `reply` names them in `to_move`.
         teammates: Whether all seats win and lose together. Else the return of a seat depends on who sits in the others.
         tools: OpenAI function schemas by seat.
@@ -92,7 +93,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self.max_turns = check_settings(style, limit, max_seconds, render_mode, self.metadata["render_modes"])
         self.style, self.max_seconds, self.render_mode = style, max_seconds, render_mode
         self.metadata = {**type(self).metadata, "name": f"{type(self).__name__.lower()}_v0"}  # type: ignore[misc]
-        self.possible_agents = list(self.seats)
+        self.possible_agents = check_seats(self.seats, self._name)
         self._spaces = {seat: (MessagesSpace(), ReplySpace()) for seat in self.seats}
         self.agents: list[str] = []
         self.dialogue: list[tuple[str, Message]] = []

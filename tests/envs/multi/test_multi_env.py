@@ -1,6 +1,7 @@
 """Environments with several seats: PettingZoo's tests, turns and rounds, guests, limits, private messages, views."""
 
 import pickle
+import re
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -141,6 +142,35 @@ def test_a_reward_of_a_seat_that_is_not_there_is_named(monkeypatch, seat, round_
 def test_a_seat_that_leaves_and_is_to_move_is_named(monkeypatch):
     with pytest.raises(ValueError, match=r"Round.to_move and Round.leave both name 'player_0'"):
         played_lifeboat(monkeypatch, lambda env, outcome: replace(outcome, to_move=[*outcome.to_move, *outcome.leave]))
+
+
+@pytest.mark.parametrize("seats", [("player ann", "bob-2"), ["çyd_3", "0"], ("x" * 60,)])
+def test_harmless_names_of_seats_are_taken(monkeypatch, seats):
+    monkeypatch.setattr(Lifeboat, "seats", seats)
+    assert Lifeboat().possible_agents == [*seats]
+
+
+@pytest.mark.parametrize(
+    ("seats", "reason"),
+    [
+        *[
+            ((name, "bob"), f"Lifeboat: {name!r} cannot name a seat; use up to 60 letters, digits, _ and -")
+            for name in ("bob/2", "cyd=3", "a+b", "a.b", "a,b", "", "../x", " ann", "ann  lee", "ann\n", "a\tb", 3)
+        ],
+        (("x" * 61,), "cannot name a seat"),
+        (("ann", "any"), "'any' cannot name a seat, because it means a drawn seat"),
+        (("agent", "ann"), "'agent' cannot name a seat, because it means the only seat"),
+        (("ann", "ann", "cyd"), "Lifeboat: two seats have the name 'ann'"),
+        ("ann", "Lifeboat: seats must be a tuple of names, not 'ann'; write ('ann',)"),
+        ({"ann": 1}, "Lifeboat: seats must be a tuple of names, not {'ann': 1}"),
+        ((), "Lifeboat: seats must be a tuple of names, not ()"),
+    ],
+)
+def test_names_that_no_seat_can_have_are_refused_in_one_line(monkeypatch, seats, reason):
+    monkeypatch.setattr(Lifeboat, "seats", seats)
+    with pytest.raises(ValueError, match=re.escape(reason)) as error:
+        Lifeboat()
+    assert "\n" not in str(error.value)
 
 
 def test_seats_that_move_together_read_nothing_of_each_other_before_all_have_replied():
