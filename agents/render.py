@@ -90,8 +90,8 @@ class Renderer:
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Ids:
         """Return the prompt of a first reply: tools, messages and the generation header.
 
-        Logs a warning, once, if the chat template knows no tools and the system message describes them instead, or if it
-        asks for another form of calls than the one that was chosen.
+        Logs a warning, once, if the chat template knows no tools and the system message describes them instead, or if
+        it asks for another form of calls than the one that was chosen.
         """
         if tools and not self._has_warned:
             self._has_warned = True
@@ -102,7 +102,9 @@ class Renderer:
                     "the chat template knows no tools: the first message describes them, calls are read as %s", shown
                 )
             elif form is not own:
-                log.warning("the chat template asks for %s calls itself; %s calls are read as well", own.name, form.name)
+                log.warning(
+                    "the chat template asks for %s calls itself; %s calls are read as well", own.name, form.name
+                )
         return self._expand(_through_cache(self._cached_open, json.dumps((messages, tools))), messages)
 
     def extend(

@@ -14,8 +14,11 @@ import tempfile
 from pathlib import Path
 
 from envs.adapters.schemes import change_path
+from envs.multi.seat_names import WORDS
 
-SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other names of players have a `:` or `/` before a `=`
+SEAT_FORM = re.compile(
+    rf"({WORDS})=(.+)", re.DOTALL
+)  # SEAT=SPEC; other names of players have a `:` or `/` before a `=`
 MODEL_CONFIGS = ("config.json", "adapter_config.json")  # of a model, and of adapters
 MODEL_FILES = ("config.toml", "config.json", "adapter_config.json", "model/config.json")  # of a run or a model
 

@@ -25,12 +25,12 @@ from envs.episodes.results import (
     read_guide,
     read_messages,
     read_numbers,
-    read_reward,
 )
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.multi.game_views import GameViews
-from envs.multi.round import Observation, Round, check_round, merge_user_messages
+from envs.multi.round import Observation, Round, check_round, merge_user_messages, read_rewards
+from envs.multi.seat_names import check_seats
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
 from envs.watchdog import WATCHDOG
@@ -48,7 +48,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
     `infos[seat]` has the keys of `envs.step_info`; `valid` is about the seat's last reply, `rewards` counts since then.
 
     Class attributes:
-        seats: Names of all seats, in the order in which they are asked.
+        seats: Names of all seats (`envs.multi.seat_names`), in the order in which they are asked.
         guests: Those of them that are not there at the start; they join when `reply` names them in `to_move`.
         teammates: Whether all seats win and lose together. Else the return of a seat depends on who sits in the others.
         tools: OpenAI function schemas by seat.
@@ -93,7 +93,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self.max_turns = check_settings(style, limit, max_seconds, render_mode, self.metadata["render_modes"])
         self.style, self.max_seconds, self.render_mode = style, max_seconds, render_mode
         self.metadata = {**type(self).metadata, "name": f"{type(self).__name__.lower()}_v0"}  # type: ignore[misc]
-        self.possible_agents = list(self.seats)
+        self.possible_agents = check_seats(self.seats, self._name)
         self._spaces = {seat: (MessagesSpace(), ReplySpace()) for seat in self.seats}
         self.agents: list[str] = []
         self.dialogue: list[tuple[str, Message]] = []
@@ -267,8 +267,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             texts = tuple(map(observed, read_messages(f"Round.messages[{seat!r}]", messages)))
             self._inbox[seat] = (*self._inbox[seat], *texts)
             self.dialogue += [(f"to {seat}", copy_message(message)) for message in texts]
-        for seat, reward in outcome.rewards.items():
-            self.rewards[seat] = read_reward(f"Round.rewards[{seat!r}]", reward)
+        self.rewards.update(read_rewards(outcome, self.live))
         for seat in outcome.invalid:
             self._is_valid[seat] = False
         for seat, parts in outcome.parts.items():
@@ -289,7 +288,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
                     self._close_seat(seat, stop, bool(info["success"]))
                 self.live.remove(seat)
             self.infos[seat] = {key: self.infos[seat][key] for key in ("task", "split", "tools", "answer")} | info
-        self.to_move = () if limit else tuple(seat for seat in outcome.to_move if seat in self.live)
+        self.to_move = () if limit else tuple(outcome.to_move)
         self._ask()
 
     def _close_seat(self, seat: str, stop: Stop, is_success: bool) -> None:

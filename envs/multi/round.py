@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from envs.episodes.results import read_reward
 from envs.suggestions import unknown_message
 from envs.types import Message, Messages
 
@@ -25,9 +26,9 @@ class Round:
 
     Attributes:
         messages: Messages by seat. Each is read by its seat only.
-        rewards: Rewards by seat; a seat without one earns 0.
+        rewards: Rewards by seat; a seat without one earns 0. One that has left, or has not joined, can only have 0.
         to_move: Seats that reply next, together. Empty: the episode is over for all. A seat that was not there joins.
-        leave: Seats whose episode ends now, while the others go on.
+        leave: Seats whose episode ends now, while the others go on; none of `to_move`.
         success: Whether the task is solved, for each seat whose episode ends; a seat without an entry has failed.
         invalid: Seats whose reply the environment could not act on.
         parts: Named components of the rewards, by seat, for multi-reward methods; empty if there is only one.
@@ -46,7 +47,8 @@ def check_round(outcome: Any, seats: Sequence[str], label: str) -> Round:
     """Return `outcome` if it is a `Round` of these seats.
 
     A message or a reward for a seat that is not there would be lost. Raises TypeError, which begins with `label`, for
-    anything else than a Round, and TypeError or ValueError for a field of another type or with an unknown seat.
+    anything else than a Round, and TypeError or ValueError for a field of another type or with an unknown seat, and for
+    a seat that leaves and is to move.
     """
     if not isinstance(outcome, Round):
         raise TypeError(f"{label} must return a Round, not {type(outcome).__name__}")
@@ -61,7 +63,28 @@ def check_round(outcome: Any, seats: Sequence[str], label: str) -> Round:
         for seat in getattr(outcome, name):
             if seat not in seats:
                 raise ValueError(unknown_message("seat", str(seat), seats, of=f"Round.{name}"))
+    if outcome.leave and (seat := next((seat for seat in outcome.to_move if seat in outcome.leave), None)) is not None:
+        raise ValueError(f"Round.to_move and Round.leave both name {seat!r}; a seat that leaves cannot move again")
     return outcome
+
+
+def read_rewards(outcome: Round, live: Collection[str]) -> dict[str, float]:
+    """Return the rewards of the seats that are `live`. Raises TypeError or ValueError for what is no finite number.
+
+    Those of other seats must be 0 and are left out: PettingZoo has no reward of an agent that is gone, so that any
+    other value would be lost. Raises ValueError for one.
+    """
+    rewards = {}
+    for seat, reward in outcome.rewards.items():
+        value = read_reward(f"Round.rewards[{seat!r}]", reward)
+        if seat in live:
+            rewards[seat] = value
+        elif value:
+            raise ValueError(
+                f"Round.rewards[{seat!r}] is {value:g}, but {seat} has left the episode or not joined it; pay a seat "
+                "in the round in which it leaves at the latest"
+            )
+    return rewards
 
 
 def merge_user_messages(messages: Sequence[Message]) -> Messages:

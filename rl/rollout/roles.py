@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from envs.multi.seat_names import NAME
 from envs.suggestions import unknown_message
 from rl.records import Group
 
 EACH = "each"  # a role for every seat, of the seat's name
 FORM = "NAME=SEAT, NAME=SEAT+SEAT or each"
-_NAME = re.compile(r"[A-Za-z0-9_-]+")  # it is the name of a folder too
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def parse_roles(words: Sequence[str], seats: Sequence[str], *, must_cover: bool 
     role_of: dict[str, str] = {}
     for word in words:
         name, equals, text = word.partition("=")
-        if not (equals and text and _NAME.fullmatch(name)):
+        if not (equals and text and NAME.fullmatch(name)):
             raise ValueError(f"--role {word}: write {FORM}")
         if name in {role.name for role in roles}:
             raise ValueError(f"--role {word}: there is a role {name} already; join its seats by +")

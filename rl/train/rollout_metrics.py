@@ -108,8 +108,8 @@ def seat_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
     Empty in an environment of one agent.
     """
-    metrics = {}
-    for seat in sorted({trajectory.agent for trajectory in trajectories} - {"agent"}):
+    metrics, seats = {}, sorted({trajectory.agent for trajectory in trajectories})
+    for seat in seats if seats != ["agent"] else ():
         of_seat = [trajectory for trajectory in trajectories if trajectory.agent == seat]
         metrics[f"seats/{seat}/reward"] = sum(t.reward for t in of_seat) / len(of_seat)
         metrics[f"seats/{seat}/success"] = sum(t.success for t in of_seat) / len(of_seat)

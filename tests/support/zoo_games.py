@@ -99,6 +99,29 @@ class Pennies(ParallelEnv):
         return {agent: np.array([self.round, shown]) for agent, shown in zip(self.possible_agents, last, strict=True)}
 
 
+class Named(Countdown):
+    """A countdown of agents with other names, which are paid 0 when they are gone."""
+
+    def __init__(self, names: str = "player ann,bob-2,cyd") -> None:
+        super().__init__()
+        self.possible_agents = names.split(",")
+
+    def step(self, action: int | None) -> None:
+        super().step(action)
+        self.rewards = dict.fromkeys(self.possible_agents, 0.0) | self.rewards
+
+    def _accumulate_rewards(self) -> None:
+        for agent in self.agents:
+            self._cumulative_rewards[agent] += self.rewards[agent]
+
+
+class Slashed(Named):
+    """One whose first agent has a name that no seat can have."""
+
+    def __init__(self) -> None:
+        super().__init__("ann/1,bob")
+
+
 class Pixels(Pennies):
     """Pennies whose observations are pictures."""
 

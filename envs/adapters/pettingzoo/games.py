@@ -16,6 +16,7 @@ from envs.adapters.named_function import load_function
 from envs.adapters.pettingzoo.classic_games import CLASSIC_GAMES
 from envs.adapters.pettingzoo.game import PettingZooGame
 from envs.adapters.pettingzoo.game_words import GameWords
+from envs.multi.seat_names import check_seats
 from envs.multi.seat_view import SeatView, seat_view
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG
@@ -34,7 +35,7 @@ def view_of(name: str) -> type[SeatView]:
             "path/file.py:function".
 
     Raises:
-        ValueError: There is no such game, or what is there is none.
+        ValueError: There is no such game, what is there is none, or one of its agents has a name that no seat can have.
         ImportError: A package that the game needs is not installed.
     """
     make_game, seats = WATCHDOG.load_call(f"pettingzoo:{name}: its import", _open, name)
@@ -63,7 +64,7 @@ def _open(name: str) -> tuple[Callable[..., AECEnv], tuple[str, ...]]:
         raise
     except Exception as error:
         raise ValueError(f"pettingzoo:{name} cannot be made: {type(error).__name__}: {error}") from error
-    seats = tuple(game.possible_agents)
+    seats = tuple(check_seats([*game.possible_agents], f"pettingzoo:{name}"))
     game.close()
     return make_game, seats
 

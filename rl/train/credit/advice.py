@@ -55,10 +55,10 @@ class Advice:
         return "; ".join(self._sentences()) if metrics["update"] == UPDATE else ""
 
     def _add_seats(self, metrics: Mapping[str, float]) -> None:
-        names = [name.split("/")[1] for name in metrics if name.startswith("seats/") and name.endswith("/success")]
-        success = {name: metrics[f"seats/{name}/success"] for name in names}
-        for name in names:
-            self._seats.setdefault(name, []).append(success[name] - sum(success.values()) / len(names))
+        names = [name for name in metrics if name.startswith("seats/") and name.endswith("/success")]
+        success = {name.removeprefix("seats/").removesuffix("/success"): metrics[name] for name in names}
+        for name in success:
+            self._seats.setdefault(name, []).append(success[name] - sum(success.values()) / len(success))
             self._fewest = min(self._fewest, metrics.get(f"seats/{name}/episodes", inf))
 
     def _mean(self, name: str) -> float:

@@ -22,6 +22,8 @@ def test_a_seat_before_an_equals_sign_places_its_player() -> None:
     assert read_opponents(["minimax:depth=2", "openai:m@http://x/?k=v"], seats)[1] == {}
     assert read_opponents(["b=minimax:depth=2", "c=random"], seats) == (["minimax:depth=2", "random"], {"b": 1, "c": 2})
     assert read_opponents(["b=random", "c=random"], seats) == (["random"], {"b": 1, "c": 1})
+    assert read_opponents(["player ann=random"], ("player ann", "bob-2")) == (["random"], {"player ann": 1})
+    assert read_opponents(["bob-2=mine.py:f"], ("player ann", "bob-2")) == (["mine.py:f"], {"bob-2": 1})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from envs.types import assistant
 from tests.support.interop import train_and_evaluate
 
 HERE = "tests.support.zoo_games"
-COUNTDOWN, PENNIES, PIXELS = (f"{HERE}:{name}" for name in ("Countdown", "Pennies", "Pixels"))
+COUNTDOWN, NAMED, PENNIES, PIXELS = (f"{HERE}:{name}" for name in ("Countdown", "Named", "Pennies", "Pixels"))
 
 
 def table_of(name: str, **arguments: Any) -> Any:
@@ -31,7 +31,7 @@ def play(table: Any, *moves: str) -> None:
         table.step(assistant(move))
 
 
-@pytest.mark.parametrize("name", [COUNTDOWN, PENNIES])
+@pytest.mark.parametrize("name", [COUNTDOWN, NAMED, PENNIES])
 def test_the_doctor_finds_no_fault(name: str) -> None:
     results = check_env(f"pettingzoo:{name}", tasks=3)  # raises for a fault
     assert {result.name for result in results if result.lack} == {"oracle", "thinking_aloud", "random_floor", "votes"}
@@ -155,6 +155,7 @@ def test_observations_that_are_no_text_need_a_function() -> None:
         (COUNTDOWN, {"game_args": {"stones": 2}}, "game_args {'stones': 2}: .*unexpected keyword"),
         (COUNTDOWN, {"actions": "one"}, "1 names of actions, and seat_0 has 2"),
         (COUNTDOWN, {"actions": "one,one"}, "names an action twice"),
+        (f"{HERE}:Slashed", {}, f"pettingzoo:{HERE}:Slashed: 'ann/1' cannot name a seat; use up to 60 letters"),
         (COUNTDOWN, {"describe": "nowhere"}, "not of the form module:function"),
     ],
 )

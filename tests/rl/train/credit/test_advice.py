@@ -56,6 +56,10 @@ def test_seats_that_win_in_turn_are_told_of_a_pool() -> None:
     assert seats_line(0.5, 0.7, 0.4, 0.6) == ""
 
 
+def test_a_seat_may_have_any_name() -> None:
+    assert "with --opponent" in after_games([{"a/b": n % 2, "": 1 - n % 2} for n in range(UPDATE)])
+
+
 def test_teammates_who_rise_and_fall_together_do_not_win_in_turn() -> None:
     assert after_games([{"a": n % 2, "b": n % 2} for n in range(UPDATE)]) == ""
 

@@ -52,6 +52,11 @@ def test_roles_are_named_with_their_seats(flags_: list[str], expected: list[tupl
     assert parse_roles(flags_, SEATS) == tuple(Role(*one) for one in expected)
 
 
+def test_a_role_may_have_the_name_of_any_seat() -> None:
+    seats = ("player ann", "çyd-3")
+    assert parse_roles([f"{seat}={seat}" for seat in seats], seats) == parse_roles(["each"], seats)
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
