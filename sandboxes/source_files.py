@@ -127,6 +127,11 @@ def user_code_line(error: BaseException) -> str:
     return ""
 
 
+def is_own_file(filename: str) -> bool:
+    """Whether a file is in one of this project's packages."""
+    return filename.startswith(_OWN_FOLDERS)
+
+
 def _is_of_user(filename: str) -> bool:
     return os.path.isabs(filename) and not filename.startswith(_FOLDERS_OF_OTHERS)
 
@@ -157,7 +162,7 @@ def _is_worded(error: BaseException, called_file: str) -> bool:
     is_last = True
     for frame, _ in reversed(deque(traceback.walk_tb(error.__traceback__), maxlen=MAX_FRAMES)):
         file = frame.f_code.co_filename
-        if file.startswith(_OWN_FOLDERS):
+        if is_own_file(file):
             return True
         if _is_of_user(file) or file == called_file:
             return is_last and _is_raising(error)

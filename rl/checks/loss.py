@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl.checks.parts import Place, describe
+from rl.checks.parts import Place
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row, Tokens
 from rl.methods.recipe import Recipe
+from rl.methods.results import describe
 from rl.methods.streams import needs
 from rl.seeds import generator
 
 NUM_LETTERS = 8
 MAX_PHASES = 4
 MAX_PASSES = 1000
-CPU = torch.device("cpu")
 
 
 class ToyModel:
@@ -142,7 +142,7 @@ def _phases(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Iterator[Se
 
 def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
     """What the loss parts read of `rows`, with the shares that the recipe gives them."""
-    columns = Columns(rows, CPU)
+    columns = Columns(rows, torch.device("cpu"))
     logp, entropy, value = map(columns.scatter, model(rows))
     place, mask, labels = Place("reduce", recipe.reduce), columns.mask.float(), columns.labels()
     before = mask.clone()

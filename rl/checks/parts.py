@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from rl.methods.options import PartError
+from rl.methods.results import describe, part_label
 
 # How the trainer calls the parts of each slot.
 ARGUMENTS = {
@@ -53,8 +54,7 @@ class Place(NamedTuple):
     @property
     def label(self) -> str:
         """The slot and the part's name, such as "surrogate clip"."""
-        function = getattr(self.part, "func", self.part)
-        return f"{self.slot} {getattr(function, '__name__', type(function).__name__)}"
+        return part_label(self.slot, self.part)
 
     def call(self, *args: Any) -> Any:
         """Call the part. Raises `RecipeFault` for other parameters than its slot's, and for any exception in it."""
@@ -117,26 +117,6 @@ class Place(NamedTuple):
             self.fail(f"returned {describe(result)}, expected real numbers")
         if not np.isfinite(result).all():
             self.fail(f"returned {result[~np.isfinite(result)][0]} among its numbers, expected finite ones")
-
-
-def describe(result: Any) -> str:
-    """Say in a few words what `result` is: its type, and its shape, length or value."""
-    if result is None:
-        return "None"
-    if hasattr(result, "shape") and hasattr(result, "dtype"):
-        kind = "an array" if isinstance(result, np.ndarray) else "a tensor"
-        if isinstance(result, np.generic):
-            return f"the number {result}"
-        return f"{kind} of shape {_shape_text(result.shape)} and type {str(result.dtype).removeprefix('torch.')}"
-    if isinstance(result, (list, tuple)):
-        return f"a {type(result).__name__} of length {len(result)}"
-    if isinstance(result, (bool, int, float, str)):
-        return f"{type(result).__name__} {result!r}"[:80]
-    return f"a {type(result).__name__}"
-
-
-def _shape_text(shape: Sequence[int]) -> str:
-    return str(tuple(shape))
 
 
 def _one_line(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rl.checks import toy
-from rl.checks.parts import Place, describe
+from rl.checks.parts import Place
 from rl.checks.toy import Sample
 from rl.learner.batch import build_rows
 from rl.methods import streams
@@ -24,6 +24,7 @@ from rl.methods.parts.credit import TokenAdvantages
 from rl.methods.parts.sampler import History
 from rl.methods.parts.verdict.questions import wrong_verdict
 from rl.methods.recipe import Recipe
+from rl.methods.results import describe, wrong_decision, wrong_groups, wrong_task
 from rl.records import Group
 from rl.seeds import generator
 
@@ -39,8 +40,8 @@ def check_sampler(recipe: Recipe) -> None:
         index = place.call(history, rng)
         place.expect_same(index, twin(history, twin_rng), "the task")
         place.expect_unchanged(before, history.state_dict(), "the history")
-        if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < toy.NUM_TASKS:
-            place.fail(f"returned {describe(index)}, expected the index of a task, 0 to history.num_tasks - 1")
+        if fault := wrong_task(index, toy.NUM_TASKS):
+            place.fail(fault)
         history.draws[index] += 1
         history.record(
             int(index), float(draw % 2), successes=4 * (draw % 2), size=4, is_varied=draw % 3 > 0, update=draw
@@ -79,8 +80,8 @@ def play(recipe: Recipe, size: int, sample: Sample, *, max_turns: int = toy.MAX_
         for ticket in toy.tickets(size):
             place.check_parameters(runner, ticket)
             result = _await(place, runner, ticket)
-            if not isinstance(result, list) or not result or not all(isinstance(one, Group) for one in result):
-                place.fail(f"returned {describe(result)}, expected a list with the Group of its ticket")
+            if fault := wrong_groups(result):
+                place.fail(fault)
             for group in result:
                 if group.ticket != ticket:
                     place.fail("returned the Group of another ticket")
@@ -124,8 +125,8 @@ def check_shape_and_keep(recipe: Recipe, groups: Sequence[Group]) -> None:
         place, before = Place("keep", recipe.keep), _fingerprint([group])
         is_kept = place.call(group)
         place.expect_unchanged(before, _fingerprint([group]), "the group")
-        if not isinstance(is_kept, (bool, np.bool_)):
-            place.fail(f"returned {describe(is_kept)}, expected True or False")
+        if fault := wrong_decision(is_kept):
+            place.fail(fault)
 
 
 def check_score(recipe: Recipe, groups: Sequence[Group]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
+from rl.methods.results import part_label
 from rl.records import Group, Trajectory
 
 if TYPE_CHECKING:
@@ -128,10 +129,8 @@ def _check_finite(slot: str, part: Callable, credit: Sequence[Sequence[Any]]) ->
     advantages = [one for of_group in credit for one in of_group]
     values = np.concatenate(advantages) if advantages else np.zeros(0)
     if not np.isfinite(values).all():
-        from rl.methods.recipe import function_of  # imports this module
-
         value = values[~np.isfinite(values)][0]
-        raise PartError(f"{slot} {function_of(part).__name__} returned the advantage {value}, expected finite ones")
+        raise PartError(f"{part_label(slot, part)}: returned the advantage {value}, expected finite ones")
 
 
 def split_microbatches(rows: Sequence[Row], max_tokens: int, *, whole_trajectories: bool = True) -> list[list[Row]]:

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from rl.methods.options import PartError
 from rl.methods.parts.verdict import Judge
 from rl.methods.recipe import Recipe
 from rl.records import Group
@@ -31,6 +30,7 @@ from rl.train.rollout_metrics import rollout_metrics
 from rl.train.scheduling.boundary import Boundary, open_boundary
 from rl.train.scheduling.claim import Counts
 from rl.train.scheduling.lag_metrics import lag_metrics
+from rl.train.scheduling.part_faults import part_fault
 from rl.train.scheduling.plan import Plan, TrainingStopped
 from rl.train.scheduling.scheduler import Scheduler
 from rl.train.scheduling.updater import Updater
@@ -108,7 +108,7 @@ class Loop:
         """Make updates until the run has made `updates` in total, one of its limits is reached, or `stopping` is set.
 
         Raises `TrainingStopped` if every episode fails, the environment hangs, no group is kept, or a part of the
-        recipe does not fit the run.
+        recipe does not fit the run, returns what its slot does not take, or is a user's own and raises an exception.
         """
         parts = self.recipe, self.plan, self.progress, self.opponents, self.stopping
         self.scheduler = Scheduler(self.runner, *parts, self.journal, self.judge)
@@ -120,11 +120,11 @@ class Loop:
             while self.progress.update < updates and not (self.stopping.is_set() or self.end_reason()):
                 await self._update(updater)
                 await self._between_updates()
-        except PartError as error:
-            raise TrainingStopped(f"{error}; the update was not made") from None
         except BaseException as error:
             if reason := find_hang(error) or stop_reason(error):
                 raise TrainingStopped(str(reason)) from None
+            if fault := part_fault(error, self.recipe):
+                raise TrainingStopped(f"{fault}; the update was not made") from None
             raise
         finally:
             await self.scheduler.close()

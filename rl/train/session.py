@@ -180,10 +180,7 @@ class Session:
         self.trainees.notify_of_failure(loop.stopping.set)
         try:
             await loop.run(self.updates)
-        except TrainingStopped:
-            checkpointer.finish()
-            raise
-        except torch.OutOfMemoryError:
+        except (TrainingStopped, torch.OutOfMemoryError):
             if not self.trainees.weights_changed:  # otherwise the weights are no longer those of the recorded progress
                 checkpointer.finish()
             raise

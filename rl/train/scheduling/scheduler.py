@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from math import isfinite
 
-from rl.methods.options import PartError
 from rl.methods.parts.verdict import Judge
-from rl.methods.recipe import Recipe, function_of
+from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
 from rl.train.journal.journal import Journal
 from rl.train.progress import Progress, capacity, is_usable
+from rl.train.scheduling import outcomes
 from rl.train.scheduling.age import AgeCheck, gives_up, is_too_old
 from rl.train.scheduling.claim import Claim, Counts
 from rl.train.scheduling.oldest import OldestTickets
@@ -285,7 +284,7 @@ class Scheduler:
 
     async def _play_ticket(self, ticket: Ticket) -> None:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
-        groups = await self.recipe.strategy(self.runner, ticket)
+        groups = await outcomes.play(self.recipe, self.runner, ticket)
         await ask_judge(self.recipe, self.judge, groups)
         self.journal.finish(ticket, groups)
         self._finish_group(ticket, groups)
@@ -294,8 +293,8 @@ class Scheduler:
         progress = self.progress
         self.runner.play_state.close_group(ticket)
         for group in groups:
-            self._shape(group)
-        of_ticket = [(group, bool(group.trajectories) and self.recipe.keep(group)) for group in groups]
+            outcomes.shape_rewards(self.recipe, group)
+        of_ticket = [(group, outcomes.keeps(self.recipe, group)) for group in groups]
         progress.finish_ticket(ticket, of_ticket)
         if is_usable(of_ticket):
             self._ages.add(ticket.number)
@@ -305,12 +304,3 @@ class Scheduler:
             self.journal.drop(ticket, "refused")
             check_refusals(progress.refused, self.plan.groups)
             self.open_tickets()
-
-    def _shape(self, group: Group) -> None:
-        for shape in self.recipe.shape if group.trajectories else ():
-            group.rewards = [float(reward) for reward in shape(group)]
-            if not all(map(isfinite, group.rewards)):
-                raise PartError(f"shape {function_of(shape).__name__} returned rewards that are not finite numbers")
-        if len(group.rewards) != len(group.trajectories):
-            count = len(group.trajectories)
-            raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")

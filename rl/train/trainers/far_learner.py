@@ -34,7 +34,8 @@ class FarLearner:
     Attributes:
         model: The run's copy of the weights.
         lr: Learning rate.
-        weights_changed: Whether an update moved the weights since a caller set this to False.
+        weights_changed: Whether an update moved the weights since a caller set this to False, or the ranks have ended
+            since, and what they keep with them.
         has_adapters: Whether adapters are trained in place of the weights.
         processes: The ranks.
     """
@@ -75,6 +76,15 @@ class FarLearner:
             timeout_s=self.processes.timeout_s,
         )
         self._send_weights("open", (opening,))
+
+    @property
+    def weights_changed(self) -> bool:
+        """See above."""
+        return self._has_moved or bool(self.processes.end)
+
+    @weights_changed.setter
+    def weights_changed(self, value: bool) -> None:
+        self._has_moved = value
 
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
         """Let the ranks make an update, copy their weights into `model`, and return its metrics; see `Learner.update`.

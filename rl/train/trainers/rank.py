@@ -18,12 +18,14 @@ from rl.cli import one_line
 from rl.learner.learner import Learner
 from rl.learner.ranks.sharded import ShardedRanks
 from rl.methods.inputs import Row
+from rl.methods.options import PartError
 from rl.methods.recipe import Recipe
 from rl.policy.pool.model_copy import load_structure, load_weights
 from rl.processes.timeout import answer_timeout_s
 from rl.records import Trajectory
 from rl.settings import Settings
 from rl.train import precision
+from rl.train.scheduling.part_faults import part_fault
 from rl.train.storage.state_file import StateSnapshot, read_state, write_state
 from rl.train.trainers import meeting
 from rl.train.trainers.line import Line, wait_for_file
@@ -69,10 +71,17 @@ def serve(line: Line, number: int, count: int) -> None:
                 verb, content = pickle.loads(Path(paths[0]).read_bytes())
                 answer = order, False, getattr(rank, verb)(*content, *paths[1:])
             except Exception as error:
-                answer = order, True, (type(error).__name__, one_line(error)[:500])
+                answer = order, True, _failure(error, rank)
             line.send(answer)
     sys.stdout.flush()
     line.end()
+
+
+def _failure(error: Exception, rank: Rank) -> tuple[str, str]:
+    """Return type and text of an error for the run, which gets what a part of a user's own raised as a `PartError`."""
+    recipe = getattr(rank, "_recipe", None)  # not before it is opened
+    fault = recipe and part_fault(error, recipe)
+    return (PartError.__name__, fault[:500]) if fault else (type(error).__name__, one_line(error)[:500])
 
 
 class Rank:

@@ -46,7 +46,7 @@ def test_advantages_that_are_no_finite_numbers_name_the_part(slot: str) -> None:
         return [[x / 0 * 0 for x in of_group] for of_group in advantages]
 
     recipe = Recipe(reweigh=(lossy,)) if slot == "reweigh" else Recipe(credit=lossy)
-    with np.errstate(all="ignore"), pytest.raises(PartError, match=f"^{slot} lossy returned the advantage nan"):
+    with np.errstate(all="ignore"), pytest.raises(PartError, match=f"^{slot} lossy: returned the advantage nan"):
         build_rows(toy_groups(), recipe)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ import torch
 
 from envs.types import Stop
 from envs.watchdog import Clock
+from rl.cli import UserError
 from rl.methods.inputs import Row
 from rl.methods.parts import keep, schedule
 from rl.methods.parts.sampler import History, uniform
@@ -228,9 +230,38 @@ def test_a_stop_ends_a_run_that_waits_and_leaves_its_place_alone() -> None:
     assert sorted(stage.loop.progress.open) == [4, 5]
 
 
-def test_an_error_in_a_part_is_not_swallowed() -> None:
-    with pytest.raises(ZeroDivisionError):
-        Stage(changes={"keep": lambda group: 1 / 0}).run(1)
+def divide(group: Group) -> bool:
+    return bool(1 / 0)
+
+
+async def divide_together(runner: Any, ticket: Ticket) -> list[Group]:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(asyncio.to_thread(divide, Group(ticket, [])))
+    return []
+
+
+@pytest.mark.parametrize("changes", [{"keep": divide}, {"strategy": divide_together}, {"shape": (divide,)}])
+def test_an_error_in_a_part_is_named_with_its_line(changes: dict[str, Any]) -> None:
+    name = re.escape(f"raised ZeroDivisionError: division by zero ({__file__}, line ")
+    with pytest.raises(
+        TrainingStopped, match=rf"^{next(iter(changes))} divide\w*: {name}\d+\); the update was not made"
+    ):
+        Stage(changes=changes).run(1)
+
+
+def test_an_error_to_which_no_line_of_a_users_led_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rl.train.scheduling.updater.derive", len)
+    with pytest.raises(TypeError, match="exactly one argument"):
+        Stage().run(1)
+
+
+@pytest.mark.parametrize("error", [UserError("no room"), OSError(errno.ENOSPC, "full"), torch.OutOfMemoryError("full")])
+def test_what_is_no_fault_of_a_part_is_not_blamed_on_it(error: Exception) -> None:
+    def meet(group: Group) -> bool:
+        raise error
+
+    with pytest.raises(type(error)):
+        Stage(changes={"keep": meet}).run(1)
 
 
 def test_the_saved_state_is_of_the_moment_it_was_taken() -> None:

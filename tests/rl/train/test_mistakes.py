@@ -143,5 +143,5 @@ def test_rewards_that_are_no_numbers_stop_a_run_which_can_be_resumed(tmp_path: P
         "recipe = grpo.recipe.but(shape=(late,))\n"
     )
     message = training_error(*flags("Low", updates=3, groups=2), "--algo", str(file), "--out", str(tmp_path / "run"))
-    assert message.startswith("shape late returned rewards that are not finite numbers; the update was not made")
+    assert message.startswith("shape late: returned rewards that are not finite numbers; the update was not made")
     assert message.endswith(f"(the run in {tmp_path}/run can be resumed)")

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rl.methods.options import PartError
+from rl.methods.results import part_label, wrong_task
+
 MOST_RESULTS = 4096  # that are remembered one by one
 RECENT_DRAWS = 1000  # over which coverage is measured
 
@@ -53,8 +56,14 @@ class History:
         self.pending = np.zeros(self.num_tasks, dtype=np.int64)
 
     def draw(self, sampler: Callable[[History, np.random.Generator], int], rng: np.random.Generator) -> int:
-        """Draw the index of a task with `sampler`, count it in `draws` and `pending`, and return it."""
-        index = int(sampler(self, rng))
+        """Draw the index of a task with `sampler`, count it in `draws` and `pending`, and return it.
+
+        Raises `PartError` for a sampler that returns anything else than the index of a task.
+        """
+        index = sampler(self, rng)
+        if fault := wrong_task(index, self.num_tasks):
+            raise PartError(f"{part_label('sampler', sampler)}: {fault}")
+        index = int(index)
         self.draws[index] += 1
         self.pending[index] += 1
         self._recent_draws = [*self._recent_draws, index][-RECENT_DRAWS:]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rl.methods.estimators.tasks import difficulty
+from rl.methods.options import PartError
 from rl.methods.parts import keep, sampler
 from rl.methods.parts.sampler import History
 from tests.support.batches import make_group, make_trajectory
@@ -224,3 +225,14 @@ def test_a_history_of_an_older_checkpoint_is_read() -> None:
     history = History(2)
     history.load_state_dict({"num_tasks": 2, "draws": [1, 0], "rewards": {"0": [0.5]}})
     assert history.visits(0) == 1 and history.since(0) == [] and not history.pending.any()
+
+
+@pytest.mark.parametrize("index", [-1, 3, 1.0, None, True])
+def test_a_draw_that_is_no_task_names_the_sampler(index: Any) -> None:
+    def mine(history: History, rng: np.random.Generator) -> Any:
+        return index
+
+    history = History(3)
+    with pytest.raises(PartError, match=r"^sampler mine: returned .*, expected the index of a task, 0 to .* is 2$"):
+        history.draw(mine, np.random.default_rng(0))
+    assert not history.draws.any() and not history.pending.any()

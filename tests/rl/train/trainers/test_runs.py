@@ -167,3 +167,14 @@ def test_adapters_and_a_reference_are_trained_by_several(tmp_path: Path) -> None
     one = train_run(*words, out=tmp_path / "one")
     two = train_run(*words, "--trainers", "2", out=tmp_path / "two")
     assert_alike(one, two)
+
+
+def test_a_part_of_ones_own_that_raises_in_a_trainer_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from torch import distributed\nfrom rl.recipes import grpo\n\ndef mine(log_ratio, tokens):\n"
+        "    if distributed.is_initialized():\n        {}['x']\n    return -tokens.adv * log_ratio.exp()\n\nrecipe = grpo.recipe.but(surrogate=mine)\n"
+    )
+    words = flags("Low", updates=2, eval_episodes=0, algo=file)
+    message = training_error(*words, "--trainers", "2", "--out", tmp_path / "run")
+    assert message.startswith(f"surrogate mine: raised KeyError: 'x' ({file}, line 6); the update was not made (")
