@@ -121,7 +121,7 @@ def user_code_line(error: BaseException) -> str:
     while link is not None:
         # `extract_tb` would compute columns of every frame and look for changes of every file.
         for frame, line in reversed(deque(traceback.walk_tb(link.__traceback__), maxlen=MAX_FRAMES)):
-            if line and _is_of_user(frame.f_code.co_filename):
+            if line and is_user_file(frame.f_code.co_filename):
                 return f"{frame.f_code.co_filename}, line {line}"
         link = link.__cause__
     return ""
@@ -132,7 +132,8 @@ def is_own_file(filename: str) -> bool:
     return filename.startswith(_OWN_FOLDERS)
 
 
-def _is_of_user(filename: str) -> bool:
+def is_user_file(filename: str) -> bool:
+    """Whether a file is a user's: neither this project's, nor of an installed package or of Python itself."""
     return os.path.isabs(filename) and not filename.startswith(_FOLDERS_OF_OTHERS)
 
 
@@ -164,7 +165,7 @@ def _is_worded(error: BaseException, called_file: str) -> bool:
         file = frame.f_code.co_filename
         if is_own_file(file):
             return True
-        if _is_of_user(file) or file == called_file:
+        if is_user_file(file) or file == called_file:
             return is_last and _is_raising(error)
         is_last = False
     return False

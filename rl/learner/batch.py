@@ -13,7 +13,7 @@ import numpy as np
 
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
-from rl.methods.results import part_label
+from rl.methods.results import describe, part_label
 from rl.records import Group, Trajectory
 
 if TYPE_CHECKING:
@@ -105,12 +105,10 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
     number = 0
     episodes: dict[tuple[int, int], int] = {}  # by ticket and member
     credit = recipe.credit(groups, recipe.normalization)
-    _check_finite("credit", recipe.credit, credit)
+    _check_credit("credit", recipe.credit, credit, groups)
     for part in recipe.reweigh:
         credit = part(groups, credit)
-        _check_finite("reweigh", part, credit)
-    if [[len(x) for x in part] for part in credit] != [[t.num_sampled for t in group.trajectories] for group in groups]:
-        raise PartError("credit or reweigh returned another number of advantages than there are sampled tokens")
+        _check_credit("reweigh", part, credit, groups)
     for index, (group, credits) in enumerate(zip(groups, credit, strict=True)):
         for trajectory, advantages in zip(group.trajectories, credits, strict=True):
             episode = episodes.setdefault((group.ticket.number, trajectory.member), len(episodes))
@@ -124,13 +122,22 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
     return rows
 
 
-def _check_finite(slot: str, part: Callable, credit: Sequence[Sequence[Any]]) -> None:
-    """Raise `PartError`, which names a part, if it has given a token an advantage that is no finite number."""
-    advantages = [one for of_group in credit for one in of_group]
-    values = np.concatenate(advantages) if advantages else np.zeros(0)
-    if not np.isfinite(values).all():
-        value = values[~np.isfinite(values)][0]
-        raise PartError(f"{part_label(slot, part)}: returned the advantage {value}, expected finite ones")
+def _check_credit(slot: str, part: Callable, credit: Any, groups: Sequence[Group]) -> None:
+    """Raise `PartError`, which names a part, unless it has given each sampled token a finite number as advantage."""
+    label, expected = part_label(slot, part), [[t.num_sampled for t in group.trajectories] for group in groups]
+    try:
+        lengths = [[len(advantages) for advantages in of_group] for of_group in credit]
+        flat = [advantages for of_group in credit for advantages in of_group]
+        values = np.concatenate(flat) if flat else np.zeros(0)
+        is_finite = np.isfinite(values)
+    except (TypeError, ValueError):
+        raise PartError(
+            f"{label}: returned {describe(credit)}, expected numbers for each trajectory of each group"
+        ) from None
+    if lengths != expected:
+        raise PartError(f"{label}: returned another number of advantages than there are sampled tokens")
+    if not is_finite.all():
+        raise PartError(f"{label}: returned the advantage {values[~is_finite][0]}, expected finite ones")
 
 
 def split_microbatches(rows: Sequence[Row], max_tokens: int, *, whole_trajectories: bool = True) -> list[list[Row]]:

@@ -81,8 +81,15 @@ def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
     return bound
 
 
-def write(bound: Mapping[str, Any]) -> str:
-    """Write options by name as text, such as `high=0.3,clamp=false`: the inverse of `read`."""
+def write(bound: Mapping[str, Any], label: str = "") -> str:
+    """Write options by name as text, such as `high=0.3,clamp=false`: the inverse of `read`.
+
+    Raises `ValueError`, whose message begins with `label`, for a text that would not be read as one option.
+    """
+    for key, value in bound.items():
+        if mark := next((mark for mark in (",", ".py:") if isinstance(value, str) and mark in value), ""):
+            begin = f"{label}: " if label else ""
+            raise ValueError(f"{begin}{key}={value!r} holds {mark!r}, so it cannot be written as an option")
     return ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in bound.items())
 
 

@@ -265,10 +265,9 @@ def _text_of(slot: str, part: Callable) -> str:
     module = slot_module if is_builtin else sys.modules[function.__module__]
     if parts_of(module).get(function.__name__) is not function:
         raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
-    path, bindings = [] if is_builtin else [str(module.__file__)], options.write(_bound(part))
-    options.read(
-        f"{slot} {function.__name__}", function, bindings
-    )  # or the settings of the run could not be read again
+    path, label = [] if is_builtin else [str(module.__file__)], f"{slot} {function.__name__}"
+    bindings = options.write(_bound(part), label)
+    options.read(label, function, bindings)  # or the settings of the run could not be read again
     return ":".join([*path, function.__name__, *filter(None, [bindings])])
 
 
@@ -276,7 +275,10 @@ def _bound(part: Callable) -> dict[str, Any]:
     """The options of a part by name, those at their defaults left out."""
     if inspect.isclass(function_of(part)):
         return options.bound_by(part)
-    return part.keywords if isinstance(part, partial) else {}
+    if not isinstance(part, partial):
+        return {}
+    empty = {key for key, option in options.of(function_of(part)).items() if option.default is None}
+    return {key: value for key, value in part.keywords.items() if value is not None or key not in empty}
 
 
 def function_of(part: Any) -> Callable:

@@ -102,6 +102,7 @@ class Loop:
     def __post_init__(self) -> None:
         """Declare what `run` makes."""
         self.scheduler: Scheduler
+        self._num_begun = self.progress.update  # updates that had been made when the last one was begun
         self._boundary: Boundary
 
     async def run(self, updates: int) -> None:
@@ -124,7 +125,8 @@ class Loop:
             if reason := find_hang(error) or stop_reason(error):
                 raise TrainingStopped(str(reason)) from None
             if fault := part_fault(error, self.recipe):
-                raise TrainingStopped(f"{fault}; the update was not made") from None
+                was_made = self.progress.update > self._num_begun
+                raise TrainingStopped(fault if was_made else f"{fault}; the update was not made") from error
             raise
         finally:
             await self.scheduler.close()
@@ -150,7 +152,7 @@ class Loop:
 
     async def _update(self, updater: Updater) -> None:
         """Make one update, or return without one if `stopping` is set before there are enough groups."""
-        start_time = time.perf_counter()
+        start_time, self._num_begun = time.perf_counter(), self.progress.update
         scheduler, update, is_overlapping = self.scheduler, self.progress.update, self.plan.overlap
         claim = await scheduler.claim()
         if claim is None:
@@ -199,5 +201,7 @@ class Loop:
         if self.opponents:
             in_play = [*progress.open.values(), *(g.ticket for ended in progress.ended.values() for g, _ in ended)]
             metrics |= self.opponents.finish_update(progress.update, groups, in_play)
-        scheduler.open_tickets()
-        self.on_update(metrics, groups)
+        try:
+            scheduler.open_tickets()
+        finally:  # a part that chooses what to play next may err, but this update has been made
+            self.on_update(metrics, groups)

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, NoReturn
 
-import numpy as np
-
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe
 from rl.methods.results import describe, part_label, wrong_decision, wrong_groups
@@ -44,10 +42,11 @@ def shape_rewards(recipe: Recipe, group: Group) -> None:
     count = len(group.trajectories)
     for shape in recipe.shape if count else ():
         rewards = shape(group)
-        if not isinstance(rewards, (list, tuple, np.ndarray)):
+        try:
+            group.rewards = [float(reward) for reward in rewards]
+        except (TypeError, ValueError):
             expected = f"expected a list of {count} numbers, one per trajectory"
             _fail("shape", shape, f"returned {describe(rewards)}, {expected}")
-        group.rewards = [float(reward) for reward in rewards]
         if not all(map(isfinite, group.rewards)):
             _fail("shape", shape, "returned rewards that are not finite numbers")
     if len(group.rewards) != count:

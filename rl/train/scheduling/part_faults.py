@@ -15,7 +15,7 @@ from rl.methods.options import PartError
 from rl.methods.recipe import Recipe, function_of
 from rl.methods.results import part_label
 from sandboxes.own_packages import PACKAGES
-from sandboxes.source_files import is_own_file, user_code_line
+from sandboxes.source_files import is_own_file, is_user_file, user_code_line
 
 Lines = Sequence[tuple[CodeType, int]]  # of a traceback, the innermost last
 
@@ -23,10 +23,10 @@ Lines = Sequence[tuple[CodeType, int]]  # of a traceback, the innermost last
 def part_fault(error: BaseException, recipe: Recipe, outer: Lines = ()) -> str:
     """Say which part of a recipe has raised `error`, or which line of a user's code led to it; "" for no such fault.
 
-    No such fault is an error to which only this project and installed packages led, a fault of ours; and what is
-    reported in its own way: this project's types other than `PartError`, memory or a disk that is full, and standard
-    output that is gone. Of a group of exceptions the first fault counts. `outer` are lines that led to `error` and are
-    not in its traceback.
+    No such fault is an error that arose in code of this project, also where a user's has called it: its traceback is
+    worth having. Nor is what is reported in its own way: this project's types other than `PartError`, memory or a disk
+    that is full, and standard output that is gone. Of a group of exceptions the first fault counts. `outer` are lines
+    that led to `error` and are not in its traceback.
     """
     lines = [*outer, *((frame.f_code, line or 0) for frame, line in walk_tb(error.__traceback__))]
     if isinstance(error, BaseExceptionGroup):
@@ -36,14 +36,15 @@ def part_fault(error: BaseException, recipe: Recipe, outer: Lines = ()) -> str:
     if not isinstance(error, Exception) or _has_own_report(error):
         return ""
     label, place = _part_among(lines, recipe)
-    if not (place := user_code_line(error) or place):
+    if _is_own_fault(lines, recipe) or not (place := user_code_line(error) or place):
         return ""
     name, text = type(error).__name__, " ".join(str(error).split()) or "no message"
     return f"{label}: raised {name}: {text} ({place})" if label else f"{place}: {name}: {text}"
 
 
 def _has_own_report(error: Exception) -> bool:
-    if type(error).__module__.partition(".")[0] in PACKAGES or isinstance(error, torch.OutOfMemoryError):
+    is_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    if type(error).__module__.partition(".")[0] in PACKAGES or is_memory:
         return True
     if isinstance(error, OSError) and (isinstance(error, BrokenPipeError) or error.errno in DISK_ERRNOS):
         return True
@@ -57,6 +58,17 @@ def _part_among(lines: Lines, recipe: Recipe) -> tuple[str, str]:
         if code in parts and not is_own_file(code.co_filename):
             return part_label(*parts[code]), f"{code.co_filename}, line {line}"
     return "", ""
+
+
+def _is_own_fault(lines: Lines, recipe: Recipe) -> bool:
+    """Whether code of this project, which a user's may have called, is where an error arose; libraries aside."""
+    parts = {_code(part) for _, part in recipe.parts()}
+    for code, _ in reversed(lines):
+        if is_own_file(code.co_filename):
+            return True
+        if code in parts or is_user_file(code.co_filename):
+            return False
+    return True
 
 
 def _code(part: object) -> CodeType | None:

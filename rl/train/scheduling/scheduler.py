@@ -254,8 +254,14 @@ class Scheduler:
             return
         first = progress.admitted
         wave = range(first, first + count)
-        indices = [self._next_task(number) for number in wave]
-        sizes = self.recipe.allot(history, indices, plan.size, generator(plan.seed, "allot", first))
+        before, requeued = history.snapshot_of_draws(), [*progress.requeued]
+        try:
+            indices = [self._next_task(number) for number in wave]
+            sizes = self.recipe.allot(history, indices, plan.size, generator(plan.seed, "allot", first))
+        except BaseException:  # a part of a user's own has erred, and nothing is opened
+            history.restore_draws(before)
+            progress.requeued = requeued
+            raise
         for number, index, size in zip(wave, indices, sizes, strict=True):
             seed = derive(plan.seed, "ticket", number)
             opponent = self.opponents.choose(number) if self.opponents else ""

@@ -170,8 +170,17 @@ def positional(groups, norm, decay: float = 0.5):  # type: ignore[no-untyped-def
     return credit.outcome(groups, norm)
 
 
+def worded(groups, norm, *, text: str = ""):  # type: ignore[no-untyped-def]
+    return credit.outcome(groups, norm)
+
+
 def typed(groups, norm, *, decay: float = 0.5):  # type: ignore[no-untyped-def]
     return credit.outcome(groups, norm)
+
+
+def test_options_at_their_defaults_need_no_text() -> None:
+    assert recipes.words(Recipe(credit=partial(typeless, decay=None)))["credit"] == f"{__file__}:typeless"
+    assert recipes.words(Recipe(credit=partial(worded, text="a b")))["credit"] == f"{__file__}:worded:text=a b"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +188,8 @@ def typed(groups, norm, *, decay: float = 0.5):  # type: ignore[no-untyped-def]
     [
         (partial(typeless, decay=0.3), "credit typeless: decay has no type that text can be read as"),
         (partial(positional, decay=0.3), r"credit positional: no option 'decay'; write `\*, decay` in its signature"),
+        (partial(worded, text="a,b"), "credit worded: text='a,b' holds ',', so it cannot be written as an option"),
+        (partial(worded, text="x.py:y"), "credit worded: text='x.py:y' holds '.py:', so it cannot be written"),
         (partial(typed, decay="x"), "credit typed: decay='x' is not a number"),
         (type("Sharing", (), {"__call__": lambda self, groups, norm: []}), r"Sharing is a class; write Sharing\(\)"),
     ],

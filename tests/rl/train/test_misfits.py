@@ -85,7 +85,8 @@ def is_late(*groups):
 
 
 def draws(history, rng):
-    return RESULT if history.num_tasks == 12 and history.draws.sum() >= FIRST else int(rng.integers(history.num_tasks))
+    is_late = not MARK.exists() and history.num_tasks == 12 and history.draws.sum() >= FIRST
+    return RESULT if is_late else int(rng.integers(history.num_tasks))
 
 
 async def plays(runner, ticket):
@@ -124,14 +125,19 @@ def late_part(folder: Path, part: str, result: str) -> Path:
         ("sampler=draws", "-1", "sampler draws: returned int -1, expected the index of a task, 0 to "),
         ("sampler=draws", "None", "sampler draws: returned None, expected the index of a task, 0 to "),
         ("sampler=draws", "3.7", "sampler draws: returned float 3.7, expected the index of a task, 0 to "),
-        ("sampler=draws", "12", "expected the index of a task, 0 to history.num_tasks - 1, which is 11; "),
+        ("sampler=draws", "12", "expected the index of a task, 0 to history.num_tasks - 1, which is 11 ("),
         ("strategy=plays", "[]", "strategy plays: returned a list of length 0, expected a list with the Group of its "),
         ("strategy=plays", "None", "strategy plays: returned None, expected a list with the Group of its ticket; "),
         ("strategy=plays", "[1]", "strategy plays: returned a list of length 1, expected a list with the Group of "),
-        ("strategy=plays", "1 / 0", "strategy plays: raised ZeroDivisionError: division by zero ({file}, line 21); "),
+        ("strategy=plays", "1 / 0", "strategy plays: raised ZeroDivisionError: division by zero ({file}, line 22); "),
         ("shape=(shapes,)", "None", "shape shapes: returned None, expected a list of 4 numbers, one per trajectory; "),
+        (
+            "shape=(shapes,)",
+            "[None] * 4",
+            "shape shapes: returned a list of length 4, expected a list of 4 numbers, one ",
+        ),
         ("keep=keeps", "None", "keep keeps: returned None, expected True or False; the update was not made ("),
-        ("credit=credits", "'x'", "credit credits: raised KeyError: 'x' ({file}, line 34); the update was not made ("),
+        ("credit=credits", "'x'", "credit credits: raised KeyError: 'x' ({file}, line 35); the update was not made ("),
     ],
 )
 def test_a_part_that_errs_after_some_updates_is_named(part: str, result: str, line: str, tmp_path: Path) -> None:
@@ -142,7 +148,7 @@ def test_a_part_that_errs_after_some_updates_is_named(part: str, result: str, li
 
 
 @pytest.mark.parametrize("lag", [0, 1])
-@pytest.mark.parametrize("part", ["strategy=plays", "credit=credits"])
+@pytest.mark.parametrize("part", ["sampler=draws", "strategy=plays", "credit=credits"])
 def test_a_run_whose_part_raised_goes_on_bit_for_bit_after_its_last_update(part: str, lag: int, tmp_path: Path) -> None:
     out, file = tmp_path / "run", late_part(tmp_path, part, "1 / 0")
     words = flags("Talk", updates=4, lag=lag, save_every=50, algo=file)

@@ -105,6 +105,14 @@ class History:
         result.rewards, result._results = self.rewards.copy(), self._results.copy()
         return result
 
+    def snapshot_of_draws(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """What `draw` changes, for `restore_draws`."""
+        return self.draws.copy(), self.pending.copy(), self._recent_draws
+
+    def restore_draws(self, draws: tuple[np.ndarray, np.ndarray, list[int]]) -> None:
+        """Go back to an earlier `snapshot_of_draws`."""
+        self.draws, self.pending, self._recent_draws = draws
+
     def state_dict(self) -> dict[str, Any]:
         """The state as JSON-able data, for `load_state_dict`."""
         return {
