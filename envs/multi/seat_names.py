@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-WORDS = r"[\w-]+(?: [\w-]+)*"
+WORDS = r"\w[\w-]*(?: [\w-]+)*"
 NAME = re.compile(WORDS)
 MAX_LENGTH = 60  # characters: with up to 4 bytes each, a folder can have the name
-ANY, ONLY = "any", "agent"  # `--env-arg seat=any` draws a seat; "agent" is the seat of an environment that is no game
+RESERVED = {"any": "a drawn seat, as in --env-arg seat=any", "each": "every seat, as in --role each"}
+ONLY = "agent"  # the seat of an environment that is no game
 
 
 def check_seats(seats: Any, owner: str) -> list[str]:
-    """Return `seats` if they are names of seats: letters, digits, `_` and `-`, with single spaces between words.
+    """Return `seats` if they are names of seats: letters, digits, `_` and, not first, `-`, in words with a space between.
 
     Args:
         seats: The seats of an environment, in order.
@@ -31,8 +32,8 @@ def check_seats(seats: Any, owner: str) -> list[str]:
                 f"{owner}: {seat!r:.80} cannot name a seat; use up to {MAX_LENGTH} letters, digits, _ and -, with "
                 "single spaces between words"
             )
-        if seat == ANY or list(seats) == [ONLY]:
-            meaning = "a drawn seat" if seat == ANY else "the only seat of an environment of one agent"
+        meaning = RESERVED.get(seat, "the only seat of an environment of one agent" * (list(seats) == [ONLY]))
+        if meaning:
             raise ValueError(f"{owner}: {seat!r} cannot name this seat, because it means {meaning}; rename it")
         if seat in seats[:number]:
             raise ValueError(f"{owner}: two seats have the name {seat!r}; give each a name of its own")

@@ -141,14 +141,15 @@ def _changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
             sides = "on both sides, but another" if here and there else "here only" if here else "there only"
             lines.append(f"a system prompt {sides}")
         else:
-            lines.append(f"{name.replace('_', ' ')} {_text(here)} here, {_text(there)} there")
+            none = "without a limit" if name == "max_tokens" else "not set"
+            lines.append(f"{name.replace('_', ' ')} {_text(here, none)} here, {_text(there, none)} there")
     return lines
 
 
-def _text(value: object) -> str:
+def _text(value: object, none: str) -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{key}={json.dumps(one)}" for key, one in value.items())
-    return "the default" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return none if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _opponents(setup: EvaluationSetup) -> str:

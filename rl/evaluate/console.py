@@ -152,13 +152,17 @@ def _header(report: Report) -> Table:
 
 def _sampling(settings: Mapping[str, Any]) -> str:
     """How replies were sampled, in a line: what is not as usual, and the limits."""
-    temperature, limit = settings.get("temperature", 1.0), settings.get("max_tokens")
-    parts = ["greedily" if temperature == 0 else f"at temperature {temperature:g}"]
+    temperature, limit, reply = (settings.get(name) for name in ("temperature", "max_tokens", "turn_tokens"))
+    parts = ["greedily" if temperature == 0 else f"at temperature {temperature:g}"] if temperature is not None else []
     parts += [f"top-p {settings['top_p']:g}"] * (settings.get("top_p", 1.0) != 1)
     parts += [f"top-k {settings['top_k']}"] * bool(settings.get("top_k"))
-    parts.append(f"at most {settings.get('turn_tokens')} tokens a reply" + (f", {limit} an episode" if limit else ""))
+    limits = [f"{reply} tokens a reply"] * bool(reply) + [f"{limit} tokens an episode"] * bool(limit)
+    parts += [f"at most {', '.join(limits)}"] * bool(limits)
     parts += ["with a system prompt"] * bool(settings.get("system"))
-    parts += [f"{key}={json.dumps(value)}" for key, value in settings.get("template_args", {}).items()]
+    parts += [
+        f"{key}={json.dumps(value)}"
+        for key, value in {**settings.get("template_args", {}), **settings.get("api_args", {})}.items()
+    ]
     return ", ".join([*parts, *(str(settings[name]) for name in ("tool_format", "agent") if name in settings)])
 
 

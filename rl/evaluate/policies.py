@@ -161,6 +161,8 @@ def open_local_model(
     """
     check_engines(args.engine, args.engine_devices, args.engines)
     check_model(args.policy, names=names, flag=flag)
+    reply, episode = of_evaluation(args.most_turns, turn_tokens=args.turn_tokens, is_tiny=args.is_tiny)
+    params = flagged_params(args, reply)
     import torch  # takes seconds, and a script plays without it
 
     from rl.policy.model_config import max_sequence_length
@@ -170,13 +172,11 @@ def open_local_model(
     weights: dict[str, Any] = {"device": args.device, "dtype": getattr(torch, dtype)}
     model, tokenizer = load_pretrained(args.policy, seed=args.seed, **weights)
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
-    reply, episode = of_evaluation(args.most_turns, turn_tokens=args.turn_tokens, is_tiny=args.is_tiny)
     context = args.max_tokens or min(context or episode, max_sequence_length(model, args.engine))
     sizes: dict[str, Any] = {"slots": slots, "context": context, "engines": args.engines}
     engine = open_engine(args.engine, model, **sizes, devices=args.engine_devices, dtype=dtype, cluster=args.cluster)
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)
-    params = flagged_params(args, reply)
     return LocalModel(model, renderer, engine, lambda: prompts.make_agent(renderer), params)
 
 
@@ -248,7 +248,7 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
                 system=prompts.system,
             )
 
-    return PolicyHandle(play, sampling=sampling_record(params, args.max_tokens, prompts))
+    return PolicyHandle(play, sampling=sampling_record(params, args.max_tokens, prompts, args.api_arg))
 
 
 def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:

@@ -27,7 +27,7 @@ from envs.watchdog import WATCHDOG, Overrun
 from rl.cli import run_async
 from rl.methods.parts.strategy import independent
 from rl.policy.engine import Policy
-from rl.prompt_options import PromptOptions
+from rl.prompt_options import PromptOptions, parse_json_values
 from rl.records import Group, SamplingParams, Ticket, Trajectory
 from rl.rollout.retry import group_of, retry
 from rl.rollout.runner import Runner
@@ -99,19 +99,29 @@ def flagged_params(args: argparse.Namespace, turn_tokens: int) -> SamplingParams
         top_p=args.top_p,
         top_k=args.top_k,
     )
-    if args.temperature is None and params.temperature == 0 and (args.top_p != 1 or args.top_k):
+    is_default = args.temperature is None and not any(text.startswith("temperature=") for text in args.api_arg)
+    if is_default and params.temperature == 0 and (args.top_p != 1 or args.top_k):
         flag = f"--top-p {args.top_p:g}" if args.top_p != 1 else f"--top-k {args.top_k}"
         raise ValueError(f"{flag}: one sample of a task is greedy; add --temperature 1 or --samples K, or leave it out")
     return params
 
 
-def sampling_record(params: SamplingParams, max_tokens: int | None, prompts: PromptOptions) -> dict[str, Any]:
+def sampling_record(
+    params: SamplingParams, max_tokens: int | None, prompts: PromptOptions, api_arg: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return how replies are sampled and prompts written, as `Report.sampling` holds it.
 
-    `max_tokens` is the limit of an episode, None for no limit.
+    `max_tokens` is the limit of an episode, None for no limit. `api_arg` are fields of requests as `KEY=VALUE`, which
+    stand for what they replace.
     """
-    limits = {"turn_tokens": params.max_tokens, "max_tokens": max_tokens}
-    return {name: getattr(params, name) for name in ("temperature", "top_p", "top_k")} | limits | prompts.record()
+    limits, fields = (
+        {"turn_tokens": params.max_tokens, "max_tokens": max_tokens},
+        parse_json_values("--api-arg", api_arg),
+    )
+    record = {name: getattr(params, name) for name in ("temperature", "top_p", "top_k")} | limits | prompts.record()
+    overrides = {"turn_tokens" if name in ("max_tokens", "max_completion_tokens") else name for name in fields}
+    others = {name: value for name, value in record.items() if name not in overrides}
+    return {**others, "api_args": fields} if fields else record
 
 
 def sampling_params(

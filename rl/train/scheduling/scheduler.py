@@ -254,13 +254,13 @@ class Scheduler:
             return
         first = progress.admitted
         wave = range(first, first + count)
-        before, requeued = history.snapshot_of_draws(), [*progress.requeued]
+        before, queue = history.snapshot_of_draws(), [*progress.requeued]
         try:
             indices = [self._next_task(number) for number in wave]
             sizes = self.recipe.allot(history, indices, plan.size, generator(plan.seed, "allot", first))
         except BaseException:  # a part of a user's own has erred, and nothing is opened
             history.restore_draws(before)
-            progress.requeued = requeued
+            progress.requeued = queue
             raise
         for number, index, size in zip(wave, indices, sizes, strict=True):
             seed = derive(plan.seed, "ticket", number)

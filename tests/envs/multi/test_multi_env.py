@@ -155,10 +155,25 @@ def test_harmless_names_of_seats_are_taken(monkeypatch, seats):
     [
         *[
             ((name, "bob"), f"Lifeboat: {name!r} cannot name a seat; use up to 60 letters, digits, _ and -")
-            for name in ("bob/2", "cyd=3", "a+b", "a.b", "a,b", "", "../x", " ann", "ann  lee", "ann\n", "a\tb", 3)
+            for name in (
+                "bob/2",
+                "cyd=3",
+                "a+b",
+                "a.b",
+                "a,b",
+                "",
+                "../x",
+                " ann",
+                "ann  lee",
+                "ann\n",
+                "a\tb",
+                "-a",
+                3,
+            )
         ],
         (("x" * 61,), "cannot name a seat"),
         (("ann", "any"), "'any' cannot name this seat, because it means a drawn seat"),
+        (("each", "ann"), "'each' cannot name this seat, because it means every seat, as in --role each"),
         (("agent",), "'agent' cannot name this seat, because it means the only seat of an environment of one agent"),
         (("ann", "ann", "cyd"), "Lifeboat: two seats have the name 'ann'"),
         ("ann", "Lifeboat: seats must be a tuple of names, not 'ann'; write ('ann',)"),

@@ -13,7 +13,9 @@ from envs.types import Stop
 from rl.evaluate.comparison import compare
 from rl.evaluate.console import print_report
 from rl.evaluate.report import Report
-from rl.records import Group, Ticket, Trajectory
+from rl.evaluate.runner import sampling_record
+from rl.prompt_options import PromptOptions
+from rl.records import Group, SamplingParams, Ticket, Trajectory
 
 
 def make_report(*tasks: Sequence[bool], errors: int = 0, policy: str = "random") -> Report:
@@ -96,9 +98,22 @@ def test_how_replies_were_sampled_is_shown_and_so_is_what_differs_from_an_earlie
     other = {**settings, "temperature": 1.0, "system": "Be brief.", "template_args": {"enable_thinking": False}}
     new, old = (replace(make_report([Y], [N]), sampling=one) for one in (settings, other))
     text = render(new, old)
-    assert "sampled    greedily, at most 24 tokens a reply, 512 an episode\n" in text
+    assert "sampled    greedily, at most 24 tokens a reply, 512 tokens an episode\n" in text
     assert "temperature 0 here, 1 there" in text and "a system prompt there only" in text
-    assert "template args the default here, enable_thinking=false there" in " ".join(text.split())
-    words = "at temperature 1, at most 24 tokens a reply, 512 an episode, with a system prompt, enable_thinking=false"
+    assert "template args not set here, enable_thinking=false there" in " ".join(text.split())
+    words = "at temperature 1, at most 24 tokens a reply, 512 tokens an episode, with a system prompt, enable_thinking=false"
     assert words in " ".join(render(old).split())
     assert "differs in" not in render(new, new) + render(new, make_report([Y], [N]))  # an older result does not say
+
+
+def test_fields_of_requests_stand_for_what_they_replace() -> None:
+    params, prompts = SamplingParams(4096, 0.0), PromptOptions()
+    fields = ["temperature=null", "max_tokens=null", "max_completion_tokens=8192"]
+    record = sampling_record(params, None, prompts, fields)
+    assert record.keys() == {"top_p", "top_k", "max_tokens", "api_args"}
+    report = replace(make_report([Y], [N]), sampling=record)
+    text = " ".join(render(report, replace(report, sampling=sampling_record(params, 512, prompts))).split())
+    assert "sampled temperature=null, max_tokens=null, max_completion_tokens=8192 success" in text.replace(
+        "mean 95% interval ", ""
+    )
+    assert "max tokens without a limit here, 512 there" in text and "temperature not set here, 0 there" in text
