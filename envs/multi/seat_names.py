@@ -14,7 +14,7 @@ ONLY = "agent"  # the seat of an environment that is no game
 
 
 def check_seats(seats: Any, owner: str) -> list[str]:
-    """Return `seats` if they are names of seats: letters, digits, `_` and, not first, `-`, in words with a space between.
+    """Return `seats` if they are names of seats: letters, digits, `_` and, not first, `-`, in words with single spaces.
 
     Args:
         seats: The seats of an environment, in order.

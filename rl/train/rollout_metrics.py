@@ -47,8 +47,8 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "replies/cut": sum(turn.completion.finish == "length" for turn in replies) / max(len(replies), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
     }
-    if demonstrated := sum(bool(t.player) for t in trajectories):
-        metrics["episodes/demonstrated"] = float(demonstrated)
+    if demonstrations := sum(bool(t.player) for t in trajectories):
+        metrics["episodes/demonstrated"] = float(demonstrations)
     if num_reused := sum(turn.completion.num_verified for turn in turns):
         metrics["tokens/reused"] = float(num_reused)
     answers = [turn.reply for turn in turns if turn.role == ROLE and turn.reply is not None]
