@@ -97,9 +97,9 @@ class Renderer:
             self._has_warned = True
             form, own = self.template.form, self.template.own_form
             if not self.template.shows_tools:
-                shown = " ".join(form.example.split())
+                example = " ".join(form.example.split())
                 log.warning(
-                    "the chat template knows no tools: the first message describes them, calls are read as %s", shown
+                    "the chat template knows no tools: the first message describes them, calls are read as %s", example
                 )
             elif form is not own:
                 log.warning(

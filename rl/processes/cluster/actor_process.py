@@ -111,7 +111,10 @@ class ActorProcess:
     def send_file(self, path: str, name: str = "") -> str:
         """See `Process`. It is put into the object store once, whence each node fetches it once."""
         name = name or os.path.basename(path)
-        pieces = self._objects.put(path)
+        try:
+            pieces = self._objects.put(path)
+        except (RayError, ConnectionError):  # the cluster is gone, which `_follow` notices
+            return name
         with self._lock:
             for number, piece in enumerate(pieces, 1):
                 self._call(self._keeper.send_file, next(self._numbers), name, piece, number == len(pieces))

@@ -13,6 +13,9 @@ import pytest
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'turnwise-rl[ray]'")
 
+from ray.exceptions import RaySystemError
+
+from rl.processes.cluster.actor_process import ActorProcess, Objects
 from rl.processes.timeout import CLUSTER_VARIABLE
 from tests.rl.policy.pool.test_runs import assert_alike as assert_tokens_alike
 from tests.rl.train.trainers.test_runs import assert_alike
@@ -61,3 +64,21 @@ def test_a_run_whose_cluster_is_gone_ends_in_one_line_and_starts_no_other(
     assert run.returncode == 2, output
     line = f"--cluster {cluster.client_address}: the connection is lost; the run can be resumed with --resume"
     assert line in output and "Traceback" not in output
+
+
+def test_a_file_that_a_lost_cluster_does_not_take_is_no_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process that was to have it is found to be gone where its answers are awaited."""
+    (tmp_path / "weights").write_bytes(b"1")
+    process = ActorProcess.__new__(ActorProcess)
+    process._objects = Objects()
+    for error in (ConnectionError("Request can't be sent"), RaySystemError("no store")):
+
+        def put(value: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr("ray.put", put)
+        assert process.send_file(str(tmp_path / "weights")) == "weights"
+    with pytest.raises(FileNotFoundError):
+        process.send_file(str(tmp_path / "none"))
