@@ -38,6 +38,8 @@ from rl.style import default_style, with_style
 
 TICK = "web/Widgets-v0 kind=tick level=0 max_turns=5"
 IN_BROWSER = f"{TICK} engine=chromium"
+RECALL = "games/Recall-v0 kind=repeat pairs=4 fewest=1"
+FROM_RECALL = ("--cold-start-from", "recall")  # a run of RECALL that ends with its cold start, in place of the word
 TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "multi/SolverVerifier-v0": ["--updates", "40"],
@@ -50,9 +52,10 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     ],
     "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
     TICK: ["--updates", "15"],
-    "web/Widgets-v0 kind=login level=0 max_turns=5": ["--updates", "12"],
+    "web/Widgets-v0 kind=login level=0 max_turns=5": ["--updates", "12", *FROM_RECALL],
     "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
     "math/Algebra-v0 level=0": ["--updates", "300"],
+    RECALL: ["--updates", "40", "--cold-start", "40000"],
     "games/Doors-v0 turns=4": ["--updates", "40"],
     "games/Taxi-v0 level=0": ["--updates", "40"],
     "games/Taxi-v0": ["--updates", "40"],
@@ -96,6 +99,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
 # browser, and the pages are the same without one.
 STARTS = {IN_BROWSER: TICK}
+COPYING = ["--cold-start", "40000", "--cold-start-until", "0.7"]  # flags of the run that FROM_RECALL stands for
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
     "math/Arithmetic-v0": ["--updates", "100"],
@@ -125,8 +129,12 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any
     kept = home / f"{out.name}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    begin = ["--model", str(started(task, seed, home)), "--env-arg", "style=short"] if task in STARTS else []
-    lines, summary, wall_s, cpu_s = train(["--env", env, *arguments, *flags, *begin], seed, out, home / "cache")
+    words = list(flags)
+    if task in STARTS:
+        words += ["--model", str(started(STARTS[task], [], seed, home)), "--env-arg", "style=short"]
+    if FROM_RECALL[1] in words:
+        words[words.index(FROM_RECALL[1])] = str(started(RECALL, COPYING, seed, home))
+    lines, summary, wall_s, cpu_s = train(["--env", env, *arguments, *words], seed, out, home / "cache")
     curve = [round(line["reward/mean"], 4) for line in lines]
     print(
         f"{task} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {wall_s:.0f} s",
@@ -138,12 +146,13 @@ def one(task: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any
     return found
 
 
-def started(task: str, seed: int, home: Path) -> Path:
-    """The model that a run of one of `STARTS` begins with, made if it is not there."""
-    env, arguments = with_arguments(STARTS[task])
+def started(task: str, flags: Sequence[str], seed: int, home: Path) -> Path:
+    """The model of `task` after its cold start, with which runs of other tasks begin, made if it is not there."""
+    env, arguments = with_arguments(task)
     out = home / f"{name_of(task)}-{seed}-start"
     if not (out / "summary.json").exists():
-        train(["--env", env, *arguments, "--updates", "0", "--eval-episodes", "0"], seed, out, home / "cache")
+        words = ["--env", env, *arguments, *flags, "--updates", "0", "--eval-episodes", "0"]
+        train(words, seed, out, home / "cache")
     return out / "checkpoints" / "latest" / "model"
 
 

@@ -62,6 +62,7 @@ ROWS = (
         "single-player games of the package TextArena",
         extra="textarena",
     ),
+    Row("games/Recall-v0", "envs.games.recall:Recall", "find the value beside a key in a table of random signs"),
     Row("games/Wordle-v0", "envs.games.wordle:Wordle", "find a word by which letters of a guess it has"),
     Row("games/Mastermind-v0", "envs.games.mastermind:Mastermind", "find a code by how many digits of a guess it has"),
     Row("games/Minesweeper-v0", "envs.games.minesweeper:Minesweeper", "open every cell without a mine, by logic"),

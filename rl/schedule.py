@@ -1,6 +1,6 @@
 """When groups start, which of them an update takes, and what new weights mean for replies in flight: knobs and presets.
 
-Also when a run ends.
+Also how a run begins and when it ends.
 
 Synchronous, one-step-off, partial, asynchronous and multi-version training are settings of one loop
 (`rl.train.loop`), not loops of their own. A mode only names a combination of these settings.
@@ -16,6 +16,7 @@ from typing import Any
 from rl.cli import real_number, whole_number
 from rl.flag_fields import flag as _flag
 from rl.flag_fields import switch as _switch
+from rl.spec_paths import absolute_model
 
 ORDERS = ("admission", "completion")
 IN_FLIGHT = ("continue", "drain-turns", "drain", "pin")
@@ -30,6 +31,32 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 MOST_UPDATES = 10**9
 MOST_LAG = 100  # updates; with more, playing as many groups takes longer than any run
 LEAST_BOUND = 4  # of the lag, where groups are used in the order in which they end
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How a run begins: with a cold start (`rl.train.cold_start`). Each is a flag."""
+
+    cold_start: int | None = _flag(
+        None,
+        "most oracle episodes to imitate before training; no more are played than are needed (default for tiny: 4000; "
+        "else 0)",
+        whole_number(0),
+    )
+    cold_start_until: float | None = _flag(
+        None,
+        "sampled success at which imitation may end: 0 is random play's, 1 the oracle's; where the oracle wins no more "
+        "than random play, the share of valid replies, at least 0.8 (default for tiny: 0.2 with one turn, else 0.3; "
+        "else 1)",
+        real_number(0, 1),
+    )
+    cold_start_from: str = _flag(
+        "",
+        "before imitation take over the weights of this run or model folder, which must have those of --model; such as "
+        "a run of games/Recall-v0, which teaches to copy from a prompt",
+        absolute_model,
+        metavar="DIR",
+    )
 
 
 @dataclass(frozen=True)

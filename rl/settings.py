@@ -19,7 +19,7 @@ from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
 from rl.policy.servers.address import server_url
 from rl.processes.address import cluster_address, cluster_help
 from rl.rollout.workers.pool import MAX_WORKERS
-from rl.schedule import Ending, Schedule
+from rl.schedule import Beginning, Ending, Schedule
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
@@ -30,7 +30,7 @@ DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engi
 
 
 @dataclass(frozen=True)
-class Settings(Schedule, Ending):
+class Settings(Schedule, Ending, Beginning):
     """Every setting of a run except the parts of its recipe.
 
     Each field is both a flag (with dashes) and a key of `config.toml`. Paths are absolute, so that a run can be resumed
@@ -164,19 +164,6 @@ class Settings(Schedule, Ending):
         "context)",
         whole_number(2),
     )
-    cold_start: int | None = _flag(
-        None,
-        "most oracle episodes to imitate before training; no more are played than are needed (default for tiny: 4000; "
-        "else 0)",
-        whole_number(0),
-    )
-    cold_start_until: float | None = _flag(
-        None,
-        "sampled success at which imitation may end: 0 is random play's, 1 the oracle's; where the oracle wins no more "
-        "than random play, the share of valid replies, at least 0.8 (default for tiny: 0.2 with one turn, else 0.3; "
-        "else 1)",
-        real_number(0, 1),
-    )
     train_tasks: int | None = _flag(
         None, "train on the first N tasks of the training split only (default: all)", whole_number(1), metavar="N"
     )
@@ -296,11 +283,11 @@ class Settings(Schedule, Ending):
 
 def add_flags(parser: Parser) -> None:
     """Add a flag per setting and per slot, a recipe's place for a part; flags not given are absent from the result."""
+    cold_start = parser.add_argument_group("cold start", "imitating the oracle before training")
     length = parser.add_argument_group("length", "when a run ends: at the first of these")
     schedule = parser.add_argument_group("schedule", "how far sampling may run ahead of training")
-    own_groups = {
-        setting.name: group for base, group in ((Ending, length), (Schedule, schedule)) for setting in fields(base)
-    }
+    bases = ((Beginning, cold_start), (Ending, length), (Schedule, schedule))
+    own_groups = {setting.name: group for base, group in bases for setting in fields(base)}
     for setting in fields(Settings):
         if not setting.metadata:
             continue

@@ -79,7 +79,7 @@ class TrainedModel:
         checkpoint = resume_from.latest_checkpoint() if resume_from else None
         self.is_new = checkpoint is None
         if resume_from is None or checkpoint is None:
-            self._load(settings.model)
+            self._load(settings.model, settings.cold_start_from if settings.cold_start else "")
             return
         resume_from.check_checkpoint(checkpoint)
         if not settings.lora:
@@ -159,10 +159,14 @@ class TrainedModel:
             size += f", {trainable / 1e6:.2f} M of them in adapters of rank {self.settings.lora}, which are trained"
         return f"{self.settings.model} ({size}, {weights[0].device})"
 
-    def _load(self, name: str) -> None:
+    def _load(self, name: str, source: str = "") -> None:
+        """Load the model `name`, with the weights of the model `source` if that is given."""
         s = self.settings
-        pair: Any = load_pretrained(name, seed=s.seed, dtype=getattr(torch, torch_name(s.dtype)))
+        dtype = getattr(torch, torch_name(s.dtype))
+        pair: Any = load_pretrained(name, seed=s.seed, dtype=dtype)
         self.model, self.tokenizer = pair
+        if source:
+            _take_over(self.model, source, dtype, f"--model {name}")
         if s.dtype == FAKE_FP8:
             quantise(self.model)
         if s.lora:
@@ -194,6 +198,19 @@ class TrainedModel:
                 names[0],
             )
         return bool(names)
+
+
+def _take_over(model: Any, source: str, dtype: torch.dtype, name: str) -> None:
+    """Give `model`, which messages call `name`, the weights of the model `source`. Raises `ValueError` for others."""
+    try:
+        weights = load_pretrained(source, dtype=dtype)[0].state_dict()
+    except ValueError as error:
+        raise ValueError(f"--cold-start-from: {error}") from None
+    own = model.state_dict()
+    for key in dict.fromkeys((*own, *weights)):
+        if key not in own or key not in weights or own[key].shape != weights[key].shape:
+            raise ValueError(f"--cold-start-from {source}: its weights are not those of {name}; they differ in {key}")
+    model.load_state_dict(weights)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import envs
 from agents.chat import ChatAgent
@@ -19,8 +20,9 @@ from rl.policy.hf import HFPolicy
 from rl.settings import Settings
 from rl.train import cold_start, validation
 from rl.train.imitation import Demonstrations, Measurement
+from rl.train.model import TrainedModel
 from sandboxes import source_files
-from tests.support.runs import flags, train
+from tests.support.runs import flags, small_model, train
 
 ECHO = dedent(
     '''
@@ -179,6 +181,21 @@ def test_imitated_prompts_are_those_that_the_agent_will_read(style):
         opening, info = env.reset(seed=0, options={"index": index, "split": "train"})
         assert bool(info["tools"]) is (style == "full")
         assert episode.turns[0].context == tuple(ChatAgent(renderer).open(opening, info["tools"]).ids)
+
+
+def test_a_cold_start_goes_on_from_the_weights_of_another_run(tmp_path, monkeypatch):
+    """They are there before the first step of imitation, and nothing else of that run is."""
+    cold_start_line(tmp_path / "env", monkeypatch)
+    run = next((tmp_path / "env").glob("run*"))
+    settings = Settings(env="a", model=small_model(), cold_start=4, cold_start_from=str(run), dtype="float32")
+    taken, own = (TrainedModel(each).weights() for each in (settings, replace(settings, cold_start=0)))
+    weights = load_file(run / "checkpoints" / "latest" / "model" / "model.safetensors")
+    assert all(torch.equal(taken[name], weight) for name, weight in weights.items())
+    assert not torch.equal(own["model.norm.weight"], weights["model.norm.weight"])
+    assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, cold_start_from=str(run))
+    assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch, cold_start_from=str(run))
+    with pytest.raises(ValueError, match=r"--cold-start-from /.*: its weights are not those of --model tiny; they dif"):
+        TrainedModel(replace(settings, model="tiny"))
 
 
 def test_a_damaged_cold_start_is_made_anew_with_a_word(tmp_path, monkeypatch, caplog):
