@@ -99,7 +99,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
 # Tasks whose runs begin with the cold start of another one. Imitation measures itself by episodes, which take long in a
 # browser, and the pages are the same without one.
 STARTS = {IN_BROWSER: TICK}
-COPYING = ["--cold-start", "40000", "--cold-start-until", "0.7"]  # flags of the run that FROM_RECALL stands for
+COPYING = ["--cold-start", "40000", "--cold-start-until", "0.3"]  # flags of the run that FROM_RECALL stands for
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
     "math/Arithmetic-v0": ["--updates", "100"],
