@@ -19,6 +19,10 @@ PATTERN = "update-*.jsonl"  # and the same with .gz behind it
 EVALUATION, EPISODES = ".json", ".rollouts.jsonl"  # endings of an evaluation's result and of its episodes
 
 
+class NoSuchUpdateError(ValueError):
+    """A run has no rollouts of an update that was asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where rollouts come from.
@@ -140,7 +144,8 @@ def _files_of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequen
         return files
     for update in updates:
         if update not in by_update:
-            raise ValueError(f"--update {update}: there are rollouts of updates {min(by_update)} to {max(by_update)}")
+            of_updates = f"updates {min(by_update)} to {max(by_update)}"
+            raise NoSuchUpdateError(f"--update {update}: there are rollouts of {of_updates}")
     return [by_update[update] for update in sorted(set(updates))]
 
 

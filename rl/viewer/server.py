@@ -7,6 +7,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from rl.cli import UserError, one_line
+from rl.viewer.reader import NoSuchUpdateError
 
 LOOPBACK = "127.0.0.1"
 
@@ -17,7 +18,8 @@ def serve(render: Callable[[tuple[int, ...]], bytes], port: int = 0, on_ready: C
     `updates` are those of `/?update=3`, none without it.
 
     Args:
-        render: Returns the HTML; a `ValueError` or `OSError` is answered with status 503 and its message.
+        render: Returns the HTML; a `NoSuchUpdateError` is answered with status 404 and its message, another
+            `ValueError` or `OSError` with 503.
         port: Port to listen on; 0 takes a free one.
         on_ready: Called once with the address, such as "http://127.0.0.1:8000/", when it can be opened.
 
@@ -45,6 +47,8 @@ def _handler(render: Callable[[tuple[int, ...]], bytes]) -> type[BaseHTTPRequest
             else:
                 try:
                     self._respond(200, render(updates), "text/html")
+                except NoSuchUpdateError as error:
+                    self._respond(404, f"{one_line(error)}\n".encode(), "text/plain")
                 except (ValueError, OSError) as error:  # the files were removed, or are being replaced
                     self._respond(503, f"{one_line(error)}\n".encode(), "text/plain")
 

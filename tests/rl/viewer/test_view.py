@@ -292,6 +292,8 @@ def test_the_local_page_is_made_anew_for_each_visit_and_for_nobody_elses_name(tm
         ready.set()
 
     def render(updates: tuple[int, ...]) -> bytes:
+        if updates == (99,):
+            raise reader.NoSuchUpdateError("there are 1 to 12")
         if updates:
             return f"updates {updates}".encode()
         try:
@@ -314,6 +316,7 @@ def test_the_local_page_is_made_anew_for_each_visit_and_for_nobody_elses_name(tm
     assert ask(host=f"evil.example:{port}")[0] == 403
     assert ask("etc/passwd")[0] == ask("?update=../1")[0] == ask("?updates=1")[0] == 404
     assert ask("?update=12") == (200, b"updates (12,)")
+    assert ask("?update=99") == (404, b"there are 1 to 12\n")
     assert [ask(), ask(host=f"localhost:{port}"), ask()] == [
         (200, b"first"), (200, b"second"), (503, b"the run is gone\n")
     ]  # fmt: skip
