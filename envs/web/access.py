@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from envs.web.sites.access import audit, grant, invite, revoke
+from envs.web.sites.access.tasks import audit, grant, invite, revoke
 from envs.web.web_env import WebEnv
 
 
