@@ -10,7 +10,7 @@ from envs.web.sites.words import FIRST, LAST
 
 
 def _console(draw: Draw) -> Console:
-    count = (4, 6, 9)[draw.level - 1]
+    count = draw.by_level(4, 4, 6, 9)
     lasts = draw.some(LAST, count)
     names = [f"{draw.one(FIRST[:6])} {last}" for last in lasts]
     people = {
@@ -21,9 +21,17 @@ def _console(draw: Draw) -> Console:
         }
         for place, name in enumerate(names)
     }
-    projects = PROJECTS[: 2 + draw.level]
+    projects = PROJECTS[: draw.by_level(3, 3, 4, 5)]
     roles = {project: {name: draw.one(ROLES[:2]) for name in names if draw.chance(0.5)} for project in projects}
     return Console({"people": people, "roles": roles})
+
+
+def _small_console(draw: Draw, *rights: str) -> Console:
+    """A console of three projects and people with one word each, for somebody who has these rights only."""
+    names = draw.some(FIRST, 3)
+    people = {name: {"email": f"{name.lower()}@firm.example", "kind": "employee", "active": True} for name in names}
+    roles: dict[str, dict[str, str]] = {project: {} for project in draw.some(PROJECTS, 3)}
+    return Console({"people": people, "roles": roles, "rights": list(rights)})
 
 
 def _roles(site: Console, project: str, name: str, role: str) -> dict[str, Any]:
@@ -80,7 +88,9 @@ def grant(draw: Draw) -> Case:
 
 
 def revoke(draw: Draw) -> Case:
-    """Take somebody out of one project, at higher levels out of all."""
+    """Take somebody out of one project, at level 0 its only member, at higher levels out of all."""
+    if draw.level == 0:
+        return _revoke_one(draw)
     site = _console(draw)
     name, other = draw.some(list(site.data["people"]), 2)
     projects = list(site.data["roles"])[: 1 if draw.level == 1 else 2]
@@ -113,6 +123,32 @@ def revoke(draw: Draw) -> Case:
         "one left": steps(name, projects[:-1]),
     }
     return Case("revoke", goal, f"remove {name} from {where}", site, goal_state, steps(name, projects), misses)
+
+
+def _revoke_one(draw: Draw) -> Case:
+    site = _small_console(draw, "remove")
+    name = next(iter(site.data["people"]))
+    for members in site.data["roles"].values():
+        members[name] = draw.one(ROLES[:2])
+    project, other = draw.some(list(site.data["roles"]), 2)
+    goal = draw.one(
+        (
+            f"Remove {name} from {project}.",
+            f"Take away the access of {name} to {project}.",
+            f"{name} has to leave {project}. Remove this member.",
+        )
+    )
+
+    def steps(*projects: str) -> list[Step]:
+        return [*(step for each in projects for step in (click("Projects"), click(each), click("Remove"))), STOP]
+
+    misses = {
+        "another project": steps(other),
+        "two projects": steps(project, other),
+        "only opened": [click(project), STOP],
+    }
+    script = [click(project), click("Remove"), STOP]
+    return Case("revoke", goal, f"remove from {project}", site, _roles(site, project, name, ""), script, misses)
 
 
 def invite(draw: Draw) -> Case:
@@ -154,9 +190,17 @@ def invite(draw: Draw) -> Case:
     )
 
 
+def _audited(draw: Draw) -> Console:
+    """A small console whose people have roles at random."""
+    site = _small_console(draw, "accounts")
+    for members in site.data["roles"].values():
+        members.update({name: draw.one(ROLES[:2]) for name in site.data["people"] if draw.chance(0.5)})
+    return site
+
+
 def audit(draw: Draw) -> Case:
-    """Say which role somebody has in a project, or in how many projects they are."""
-    site = _console(draw)
+    """Say in how many projects somebody has a role."""
+    site = _audited(draw) if draw.level == 0 else _console(draw)
     name = draw.one(list(site.data["people"]))
     number = sum(name in members for members in site.data["roles"].values())
     goal = draw.one(
