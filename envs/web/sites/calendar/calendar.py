@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
 from envs.web.site import Request
 from envs.web.sites.app import App, action, many, one, page
 from envs.web.sites.html import (
+    EMPTY,
     Markup,
     button,
     check,
@@ -39,19 +41,25 @@ def spoken(day: date) -> str:
 
 
 class Calendar(App):
-    """A calendar. Data: `people`, `events` with day, hour, hours and guests."""
+    """A calendar. Data: `people`, `events` with day, hour, hours and guests.
+
+    A small calendar has less, and shows less: `day` if it is of one day alone, `hours` if it has not all of `HOURS`.
+    The calendar of one person says of no meeting who its guests are.
+    """
 
     brand, accent = "Timetable", "#be185d"
 
     @page("/")
     def show_day(self, request: Request) -> Any:
         """Show a day: that of the query, or the first."""
-        day = date.fromisoformat(one(request.query, "day") or MONDAY.isoformat())
+        day = date.fromisoformat(one(request.query, "day") or self._days[0].isoformat())
         days = (
-            link(DAYS[each.weekday()], f"/?day={each}", aria_current="page" if each == day else None) for each in week()
+            link(DAYS[each.weekday()], f"/?day={each}", aria_current="page" if each == day else None)
+            for each in self._days
         )
+        tabs = tag("nav", join(days), class_="tabs") if len(self._days) > 1 else EMPTY
         rows: list[list[Markup | str]] = []
-        for hour in HOURS:
+        for hour in self.hours:
             cells: list[Markup | str] = [clock(hour)]
             for person in self.data["people"]:
                 event = self._event_at(person, day.isoformat(), hour)
@@ -59,22 +67,21 @@ class Calendar(App):
             rows.append(cells)
         heads = ["Hour", *self.data["people"]]
         new = link("New meeting", f"/new?day={day}")
-        return spoken(day), join(tag("nav", join(days), class_="tabs"), table(heads, rows), new)
+        return spoken(day), join(tabs, table(heads, rows), new)
 
     @page("/event/")
     def event(self, request: Request, id: str) -> Any:
         """Show a meeting."""
         event = self._event(id)
         day = date.fromisoformat(event["day"])
-        facts = [
-            f"{spoken(day)}, {clock(event['hour'])} to {clock(event['hour'] + event['hours'])}",
-            f"Guests: {', '.join(event['guests'])}",
-        ]
+        facts = [f"{spoken(day)}, {clock(event['hour'])} to {clock(event['hour'] + event['hours'])}"]
+        if len(self.data["people"]) > 1:
+            facts.append(f"Guests: {', '.join(event['guests'])}")
         move = form(
             "/move",
             hidden(id=id),
-            field("New day", "day", event["day"], type="date", min=MONDAY.isoformat(), required=True),
-            select("New start", "hour", {str(hour): clock(hour) for hour in HOURS}, str(event["hour"])),
+            self._day("New day", event["day"]),
+            select("New start", "hour", {str(hour): clock(hour) for hour in self.hours}, str(event["hour"])),
             button("Move meeting"),
         )
         cancel = form("/cancel", hidden(id=id), button("Cancel meeting", "danger"))
@@ -91,8 +98,8 @@ class Calendar(App):
         )
         fields = (
             field("Title", "title", required=True),
-            field("Day", "day", one(request.query, "day"), type="date", min=MONDAY.isoformat(), required=True),
-            select("Start", "hour", {str(hour): clock(hour) for hour in HOURS}),
+            self._day("Day", one(request.query, "day")),
+            select("Start", "hour", {str(hour): clock(hour) for hour in self.hours}),
             select("Length", "hours", {"1": "1 hour", "2": "2 hours"}),
             tag("fieldset", guests),
         )
@@ -135,6 +142,22 @@ class Calendar(App):
         self.notify("The meeting is cancelled.")
         return f"/?day={event['day']}"
 
+    @property
+    def hours(self) -> Sequence[int]:
+        """The hours of a day at which meetings may begin."""
+        hours: Sequence[int] = self.data.get("hours", HOURS)
+        return hours
+
+    @property
+    def _days(self) -> list[date]:
+        return [date.fromisoformat(self.data["day"])] if "day" in self.data else week()
+
+    def _day(self, label: str, value: str) -> Markup:
+        """The field for a day, which is hidden where there is only one."""
+        if len(self._days) == 1:
+            return hidden(day=self._days[0])
+        return field(label, "day", value, type="date", min=MONDAY.isoformat(), required=True)
+
     def is_free(self, person: str, day: str, hour: int) -> bool:
         """Whether somebody is free in an hour."""
         return self._event_at(person, day, hour) is None
@@ -151,8 +174,10 @@ class Calendar(App):
         """Say why a meeting cannot be then, not counting the meeting `but`; "" if it can."""
         if not guests:
             return "Choose at least one guest."
-        if hour not in HOURS or hour + hours > HOURS[-1] + 1 or day not in map(str, week()):
-            return "Meetings are from 09:00 to 17:00, from Monday to Friday of this week."
+        first, end = self.hours[0], self.hours[-1] + 1
+        if not first <= hour <= end - hours or day not in map(str, self._days):
+            days = "from Monday to Friday of this week" if len(self._days) > 1 else f"on {spoken(self._days[0])}"
+            return f"Meetings are from {clock(first)} to {clock(end)}, {days}."
         for each in range(hour, hour + hours):
             for person in guests:
                 if self._event_at(person, day, each, but):
