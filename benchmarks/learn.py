@@ -52,6 +52,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     TICK: ["--updates", "15"],
     "web/Widgets-v0 kind=login level=0 max_turns=5": ["--updates", "12"],
     "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
+    "web/Mail-v0 kind=archive level=0 max_turns=4": ["--updates", "15"],
     "math/Algebra-v0 level=0": ["--updates", "300"],
     "games/Doors-v0 turns=4": ["--updates", "40"],
     "games/Taxi-v0 level=0": ["--updates", "40"],

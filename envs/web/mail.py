@@ -22,7 +22,7 @@ class Mail(WebEnv):
     Episode end: terminated by stop, answer or report_impossible; truncated after 30 turns, when the site is judged
     as it is.
     Kinds: reply, forward, label, archive, look-up. About a tenth of archive cannot be reached, because nobody has that
-    name, or no message that subject.
+    name; at level 0 all can be.
     Arguments: `kind`; `level`, 1 to 3: more messages with more in common, or 0 for a gentler mailbox of archive (one of
     3 messages, by its subject) and look-up (3 messages with a digit each), which is for other kinds as level 1;
     `engine`, `view`, `max_chars`, `browser` as in `web/Widgets-v0`.

@@ -61,7 +61,7 @@ _UPDATE = [click("Update ticket"), STOP]
 def triage(draw: Draw) -> Case:
     """Give a ticket an assignee and a priority, at level 0 a priority alone, at higher levels a column, too.
 
-    It may not exist.
+    From level 1 on it may not exist.
     """
     if draw.level == 0:
         return _prioritise(draw)
@@ -108,9 +108,6 @@ def _prioritise(draw: Draw) -> Case:
     ticket, other = draw.some(site.data["tickets"], 2)
     priority, wrong = draw.some([each for each in PRIORITIES if each != ticket["priority"]], 2)
     title = ticket["title"]
-    if draw.is_impossible:
-        titles = [each["title"] for each in site.data["tickets"]]
-        title = draw.one([each for each in AREAS if each not in titles])
     goal = draw.one(
         (
             f"Give the ticket {title} the priority {priority}.",
@@ -118,21 +115,17 @@ def _prioritise(draw: Draw) -> Case:
             f"Set the priority of the ticket {title} to {priority}.",
         )
     )
-    short = f"{title}: {priority}"
 
     def steps(ticket: dict[str, Any], priority: str) -> list[Step]:
         return [click(ticket["title"]), choose("Priority", priority), *_UPDATE]
 
-    if draw.is_impossible:
-        misses = {"another ticket": steps(other, wrong), "stopped": [STOP]}
-        return Case("triage", goal, short, site, site.verified(), [IMPOSSIBLE], misses, is_impossible=True)
     misses = {
         "another ticket": steps(other, next(each for each in PRIORITIES if each != other["priority"])),
         "another priority": steps(ticket, wrong),
         "not updated": [*steps(ticket, priority)[:-2], STOP],
     }
     goal_state = _with(site, ticket, priority=priority)
-    return Case("triage", goal, short, site, goal_state, steps(ticket, priority), misses)
+    return Case("triage", goal, f"{title}: {priority}", site, goal_state, steps(ticket, priority), misses)
 
 
 def duplicate(draw: Draw) -> Case:

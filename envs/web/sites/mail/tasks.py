@@ -166,7 +166,7 @@ def label(draw: Draw) -> Case:
 
 
 def archive(draw: Draw) -> Case:
-    """Archive all messages of one sender, at level 0 one message; there may be nobody of that name, or no such one."""
+    """Archive all messages of one sender, at level 0 one message; from level 1 on there may be nobody of that name."""
     if draw.level == 0:
         return _archive_one(draw)
     site = _mailbox(draw)
@@ -209,10 +209,7 @@ def archive(draw: Draw) -> Case:
 def _archive_one(draw: Draw) -> Case:
     site = _small_mailbox(draw)
     target, other = draw.some(site.data["messages"], 2)
-    subjects = [each["subject"] for each in site.data["messages"]]
     subject = target["subject"]
-    if draw.is_impossible:
-        subject = draw.one([each for each in _SUBJECTS if each not in subjects])
     goal = draw.one(
         (
             f'Archive the message "{subject}".',
@@ -220,14 +217,10 @@ def _archive_one(draw: Draw) -> Case:
             f'I am done with the message "{subject}": archive it.',
         )
     )
-    short = f"archive {subject}"
 
     def steps(*messages: Mapping[str, Any]) -> list[Step]:
         return [*(step for each in messages for step in (_open(each), click("Archive message"))), STOP]
 
-    if draw.is_impossible:
-        misses = {"another message": steps(other), "stopped": [STOP]}
-        return Case("archive", goal, short, site, site.verified(), [IMPOSSIBLE], misses, is_impossible=True)
     goal_state = changed(site)
     next(each for each in goal_state["messages"] if each["id"] == target["id"])["folder"] = "Archive"
     misses = {
@@ -235,7 +228,7 @@ def _archive_one(draw: Draw) -> Case:
         "one more": steps(target, other),
         "only opened": [_open(target), STOP],
     }
-    return Case("archive", goal, short, site, goal_state, steps(target), misses)
+    return Case("archive", goal, f"archive {subject}", site, goal_state, steps(target), misses)
 
 
 def look_up(draw: Draw) -> Case:
