@@ -156,7 +156,7 @@ def move(draw: Draw) -> Case:
 
 
 def cancel(draw: Draw) -> Case:
-    """Cancel one meeting, at level 0 of a day with three; there may be none of that title on the day."""
+    """Cancel one meeting, at level 0 one of three of a day; from level 1 on there may be none of the title."""
     if draw.level == 0:
         return _cancel_in_day(draw)
     site, event = _a_meeting(draw)
@@ -213,23 +213,17 @@ def _cancel_in_day(draw: Draw) -> Case:
     site = _small_calendar(draw)
     event, other = draw.some(site.data["events"], 2)
     title = event["title"]
-    if draw.is_impossible:
-        titles = [each["title"] for each in site.data["events"]]
-        title = draw.one([each for each in _FEW_TITLES if each not in titles])
     goal = draw.one(
         (
             f"Cancel the meeting {title}.",
             f"The meeting {title} will not take place. Cancel it.",
-            f"There should be a meeting {title}. Please cancel it and no other.",
+            f"Please cancel the meeting {title} and no other.",
         )
     )
 
     def steps(*events: dict[str, Any]) -> list[Step]:
         return [*(step for each in events for step in (click(each["title"]), click("Cancel meeting"))), STOP]
 
-    if draw.is_impossible:
-        misses = {"another meeting": steps(other), "stopped": [STOP]}
-        return Case("cancel", goal, f"cancel {title}", site, site.verified(), [IMPOSSIBLE], misses, is_impossible=True)
     goal_state = changed(site, events=[each for each in site.data["events"] if each["id"] != event["id"]])
     misses = {
         "another meeting": steps(other),
