@@ -23,7 +23,7 @@ class Board(WebEnv):
     judged as it is.
     Kinds: triage, duplicate, move-all, report, count. About a tenth of triage cannot be reached, because there is
     no such ticket; at level 0 all can be.
-    Arguments: `kind`; `level`, 1 to 3: more tickets and conditions, or 0 for a gentler board of triage (the priority of
+    Arguments: `kind`; `level`, 1 to 3: more tickets and conditions, or 0 for a gentler board of triage (the column of
     one of 3 tickets) and count (3 tickets), which is for other kinds as level 1; `engine`, `view`, `max_chars`,
     `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.

@@ -108,6 +108,31 @@ def test_level_0_has_short_pages_few_turns_and_tasks_for_all_splits(id: str, kin
         assert len(contents) >= (length if split != "train" else 1_000)
 
 
+@pytest.mark.parametrize(
+    ("id", "kind"),
+    [
+        *(
+            ("web/Mail-v0", "archive"),
+            ("web/Mail-v0", "look-up"),
+            ("web/Board-v0", "triage"),
+            ("web/Board-v0", "count"),
+        ),
+        *(("web/Access-v0", "revoke"), ("web/Calendar-v0", "cancel")),
+    ],
+)
+def test_an_episode_of_level_0_leaves_the_bundled_model_room_for_a_mistake(id: str, kind: str) -> None:
+    """Its episodes have at most 512 tokens, which are bytes, with two for each message."""
+    env = make(id, kind=kind, level=0, style="short")
+    for index in range(40):
+        observation, _ = env.reset(seed=0, options={"split": "train", "index": index})
+        tokens = 0
+        for reply in env.oracle():
+            messages = [*observation, reply]
+            tokens += sum(len(str(message["content"]).encode()) + 2 for message in messages)
+            observation = env.step(reply)[0]
+        assert tokens <= 470
+
+
 @pytest.mark.parametrize(("id", "kind"), [(id, kind) for id, kind in KINDS if id in GENTLE])
 def test_level_0_is_as_level_1_where_it_is_not_gentler(id: str, kind: str) -> None:
     make_case = make(id).kinds[kind]

@@ -26,22 +26,20 @@ from envs.web.sites.html import (
 ROLES = ("Viewer", "Editor", "Admin")
 NONE = "no access"
 PROJECTS = ("Apollo", "Borealis", "Cascade", "Dakota", "Everest", "Fjordline")
-RIGHTS = ("grant", "remove", "accounts")
 RULE = "Contractors cannot be Admin in any project."
 
 
 class Console(App):
     """A console. Data: `people` with their kind and state, `roles` by project and person.
 
-    `rights` are there if whoever uses the console may not do all of `RIGHTS`: give roles, remove members, look after
-    accounts. It shows nothing else than what they may do.
+    It shows what may be done in it: "grant" roles, "remove" members, look after "accounts".
     """
 
     brand, accent = "Access console", "#111827"
 
     def navigation(self) -> Mapping[str, str]:
         """The projects; people and rules for those who look after accounts."""
-        return {"Projects": "/", **({"People": "/people", "Rules": "/rules"} if self._may("accounts") else {})}
+        return {"Projects": "/", **({"People": "/people", "Rules": "/rules"} if self.may("accounts") else {})}
 
     @page("/")
     def projects(self, request: Request) -> Any:
@@ -54,9 +52,9 @@ class Console(App):
         """Show the members of a project and the form to add one."""
         roles = self.data["roles"][project]
         rows = [(name, role, *self._changes(project, name)) for name, role in roles.items()]
-        rights = [each for each in ("grant", "remove") if self._may(each)]
+        rights = [each for each in ("grant", "remove") if self.may(each)]
         members = table(("Member", "Role", *("" for _ in rights)), rows) if rows else paragraph("Nobody yet.")
-        if not self._may("grant"):
+        if not self.may("grant"):
             return project, members
         others = [name for name in self.data["people"] if name not in roles]
         add = form(
@@ -81,7 +79,7 @@ class Console(App):
     def set_role(self, request: Request) -> str:
         """Give somebody a role in a project, if the rules allow it."""
         project, name, role = (one(request.form, key) for key in ("project", "person", "role"))
-        if name not in self.data["people"] or role not in ROLES or not self._may("grant"):
+        if name not in self.data["people"] or role not in ROLES or not self.may("grant"):
             raise NotFound
         if role == "Admin" and self.data["people"][name]["kind"] == "contractor":
             self.notify(RULE)
@@ -96,7 +94,7 @@ class Console(App):
     def remove(self, request: Request) -> str:
         """Take somebody out of a project."""
         project = one(request.form, "project")
-        if not self._may("remove"):
+        if not self.may("remove"):
             raise NotFound
         del self.data["roles"][project][one(request.form, "person")]
         return f"/project/{project}"
@@ -153,14 +151,11 @@ class Console(App):
         """Show the rules."""
         return "Rules", items([paragraph(RULE), paragraph("Accounts that are not active get no roles.")])
 
-    def _may(self, right: str) -> bool:
-        return right in self.data.get("rights", RIGHTS)
-
     def _changes(self, project: str, name: str) -> Iterator[Markup]:
         """What can be done with a member of a project."""
-        if self._may("grant"):
+        if self.may("grant"):
             yield link("Change", f"/member/{project}-{self._id(name)}")
-        if self._may("remove"):
+        if self.may("remove"):
             yield act("Remove", "/remove", "danger", project=project, person=name)
 
     def _id(self, name: str) -> int:

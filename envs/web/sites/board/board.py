@@ -34,14 +34,14 @@ class Board(App):
     """A board. Data: `tickets`, `people`.
 
     A small board has less, and shows less: `columns` if it has not all of `COLUMNS`, and `fields` of tickets if it uses
-    not all of `FIELDS`. Without areas there are no list and no form of a new ticket.
+    not all of `FIELDS`. Without areas there are no list and no form of a new ticket, and so no navigation.
     """
 
     brand, accent = "Taskwall", "#6d28d9"
 
     def navigation(self) -> Mapping[str, str]:
-        """The board; the list and a new ticket where tickets have areas."""
-        return {"Board": "/", **({"List": "/list", "New ticket": "/new"} if self._has("area") else {})}
+        """The board, the list and a new ticket, where tickets have areas; else there is the board alone."""
+        return {"Board": "/", "List": "/list", "New ticket": "/new"} if self._has("area") else {}
 
     @page("/")
     def board(self, request: Request) -> Any:

@@ -29,13 +29,13 @@ def _board(draw: Draw) -> Board:
     return Board({"tickets": tickets, "people": people})
 
 
-def _small_board(draw: Draw, *fields: str) -> Board:
-    """A board of three columns and three tickets with one word and these fields each."""
+def _small_board(draw: Draw) -> Board:
+    """A board of three columns and three tickets with one word each, of which the column can be changed."""
     tickets = []
     for number, area in enumerate(draw.some(AREAS, 3), 1):
         ticket = new_ticket(number, area, area, draw.one(PRIORITIES), NOBODY)
         tickets.append({**ticket, "column": draw.one(_FEW_COLUMNS)})
-    return Board({"tickets": tickets, "people": [], "columns": list(_FEW_COLUMNS), "fields": list(fields)})
+    return Board({"tickets": tickets, "people": [], "columns": list(_FEW_COLUMNS), "fields": ["column"]})
 
 
 def _name(ticket: dict[str, Any]) -> str:
@@ -59,12 +59,12 @@ _UPDATE = [click("Update ticket"), STOP]
 
 
 def triage(draw: Draw) -> Case:
-    """Give a ticket an assignee and a priority, at level 0 a priority alone, at higher levels a column, too.
+    """Give a ticket an assignee and a priority, at level 0 a column alone, at higher levels a column, too.
 
     From level 1 on it may not exist.
     """
     if draw.level == 0:
-        return _prioritise(draw)
+        return _move_one(draw)
     site = _board(draw)
     ticket, other = draw.some(site.data["tickets"], 2)
     values = {
@@ -103,29 +103,29 @@ def triage(draw: Draw) -> Case:
     return Case("triage", goal, f"#{number} {wishes}", site, goal_state, steps(ticket, values), misses)
 
 
-def _prioritise(draw: Draw) -> Case:
-    site = _small_board(draw, "priority")
+def _move_one(draw: Draw) -> Case:
+    site = _small_board(draw)
     ticket, other = draw.some(site.data["tickets"], 2)
-    priority, wrong = draw.some([each for each in PRIORITIES if each != ticket["priority"]], 2)
+    column, wrong = draw.some([each for each in _FEW_COLUMNS if each != ticket["column"]], 2)
     title = ticket["title"]
     goal = draw.one(
         (
-            f"Give the ticket {title} the priority {priority}.",
-            f"Triage the ticket {title}. It gets priority {priority}.",
-            f"Set the priority of the ticket {title} to {priority}.",
+            f'Put the ticket {title} into the column "{column}".',
+            f'Triage the ticket {title}. It belongs into the column "{column}".',
+            f'The column of the ticket {title} should be "{column}".',
         )
     )
 
-    def steps(ticket: dict[str, Any], priority: str) -> list[Step]:
-        return [click(ticket["title"]), choose("Priority", priority), *_UPDATE]
+    def steps(ticket: dict[str, Any], column: str) -> list[Step]:
+        return [click(ticket["title"]), choose("Column", column), *_UPDATE]
 
     misses = {
-        "another ticket": steps(other, next(each for each in PRIORITIES if each != other["priority"])),
-        "another priority": steps(ticket, wrong),
-        "not updated": [*steps(ticket, priority)[:-2], STOP],
+        "another ticket": steps(other, next(each for each in _FEW_COLUMNS if each != other["column"])),
+        "another column": steps(ticket, wrong),
+        "not updated": [*steps(ticket, column)[:-2], STOP],
     }
-    goal_state = _with(site, ticket, priority=priority)
-    return Case("triage", goal, f"{title}: {priority}", site, goal_state, steps(ticket, priority), misses)
+    goal_state = _with(site, ticket, column=column)
+    return Case("triage", goal, f"{title}: {column}", site, goal_state, steps(ticket, column), misses)
 
 
 def duplicate(draw: Draw) -> Case:
@@ -230,7 +230,7 @@ def report(draw: Draw) -> Case:
 
 def count(draw: Draw) -> Case:
     """Count the tickets that meet conditions, at level 0 those of a column of a board that shows three."""
-    site = _small_board(draw, "priority") if draw.level == 0 else _board(draw)
+    site = _small_board(draw) if draw.level == 0 else _board(draw)
     column = draw.one(site.data.get("columns", COLUMNS))
     tickets = [each for each in site.data["tickets"] if each["column"] == column]
     condition = ""

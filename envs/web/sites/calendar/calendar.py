@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from envs.web.site import Request
-from envs.web.sites.app import App, action, many, one, page
+from envs.web.sites.app import App, NotFound, action, many, one, page
 from envs.web.sites.html import (
     EMPTY,
     Markup,
@@ -44,7 +44,8 @@ class Calendar(App):
     """A calendar. Data: `people`, `events` with day, hour, hours and guests.
 
     A small calendar has less, and shows less: `day` if it is of one day alone, `hours` if it has not all of `HOURS`.
-    The calendar of one person says of no meeting who its guests are.
+    The calendar of one person says of no meeting who its guests are. It shows what may be done in it: "create", "move"
+    and "cancel" meetings.
     """
 
     brand, accent = "Timetable", "#be185d"
@@ -66,7 +67,7 @@ class Calendar(App):
                 cells.append(link(event["title"], f"/event/{event['id']}") if event else "free")
             rows.append(cells)
         heads = ["Hour", *self.data["people"]]
-        new = link("New meeting", f"/new?day={day}")
+        new = link("New meeting", f"/new?day={day}") if self.may("create") else EMPTY
         return spoken(day), join(tabs, table(heads, rows), new)
 
     @page("/event/")
@@ -85,8 +86,9 @@ class Calendar(App):
             button("Move meeting"),
         )
         cancel = form("/cancel", hidden(id=id), button("Cancel meeting", "danger"))
+        changes = join(move if self.may("move") else EMPTY, cancel if self.may("cancel") else EMPTY)
         return event["title"], join(
-            (paragraph(each) for each in facts), move, cancel, link("Back to the day", f"/?day={day}")
+            (paragraph(each) for each in facts), changes, link("Back to the day", f"/?day={day}")
         )
 
     @page("/new")
@@ -108,6 +110,8 @@ class Calendar(App):
     @action("/new")
     def create(self, request: Request) -> str:
         """Create a meeting, if all guests are free."""
+        if not self.may("create"):
+            raise NotFound
         day = date.fromisoformat(one(request.form, "day")).isoformat()
         hour, hours = int(one(request.form, "hour")), int(one(request.form, "hours"))
         guests = [each for each in self.data["people"] if each in many(request.form, "guest")]
@@ -124,6 +128,8 @@ class Calendar(App):
     @action("/move")
     def move(self, request: Request) -> str:
         """Move a meeting, if its guests are free then."""
+        if not self.may("move"):
+            raise NotFound
         event = self._event(one(request.form, "id"))
         day = date.fromisoformat(one(request.form, "day")).isoformat()
         hour = int(one(request.form, "hour"))
@@ -137,6 +143,8 @@ class Calendar(App):
     @action("/cancel")
     def cancel(self, request: Request) -> str:
         """Cancel a meeting."""
+        if not self.may("cancel"):
+            raise NotFound
         event = self._event(one(request.form, "id"))
         self.data["events"].remove(event)
         self.notify("The meeting is cancelled.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -27,16 +28,15 @@ def _calendar(draw: Draw) -> Calendar:
     return site
 
 
-def _small_calendar(draw: Draw) -> Calendar:
-    """The calendar of one person for four hours of a day, with meetings in three of them."""
+def _small_calendar(draw: Draw, right: str, hours: Sequence[int]) -> Calendar:
+    """The calendar of one person for a few hours of a day, with meetings in three of them, which allows one thing."""
     name, day = draw.one(FIRST), str(draw.one(week()))
-    hours = HOURS[:4]
     busy = sorted(draw.some(hours, 3))
     events = [
         {"id": f"e{place}", "title": title, "day": day, "hour": hour, "hours": 1, "guests": [name]}
         for place, (hour, title) in enumerate(zip(busy, draw.some(_FEW_TITLES, 3), strict=True), 1)
     ]
-    return Calendar({"people": [name], "events": events, "day": day, "hours": list(hours)})
+    return Calendar({"people": [name], "events": events, "day": day, "hours": list(hours), "rights": [right]})
 
 
 def _slots(site: Calendar, day: str, hours: int, guests: list[str]) -> list[int]:
@@ -184,7 +184,7 @@ def cancel(draw: Draw) -> Case:
 
 
 def _move_in_day(draw: Draw) -> Case:
-    site = _small_calendar(draw)
+    site = _small_calendar(draw, "move", HOURS[:4])
     event, other = draw.some(site.data["events"], 2)
     title, day = event["title"], event["day"]
     hour = next(each for each in site.hours if site.is_free(event["guests"][0], day, each))
@@ -204,13 +204,13 @@ def _move_in_day(draw: Draw) -> Case:
     misses = {
         "another meeting": steps(other),
         "not moved": [*steps(event)[:-2], STOP],
-        "cancelled": [click(title), click("Cancel meeting"), STOP],
+        "only opened": [click(title), STOP],
     }
     return Case("move", goal, f"move {title} to {clock(hour)}", site, goal_state, steps(event), misses)
 
 
 def _cancel_in_day(draw: Draw) -> Case:
-    site = _small_calendar(draw)
+    site = _small_calendar(draw, "cancel", HOURS[:3])
     event, other = draw.some(site.data["events"], 2)
     title = event["title"]
     goal = draw.one(
