@@ -33,7 +33,7 @@ def _small_board(draw: Draw) -> Board:
     """A board of three columns and three tickets with one word each, of which the column can be changed."""
     tickets = []
     for number, area in enumerate(draw.some(AREAS, 3), 1):
-        ticket = new_ticket(number, area, area, draw.one(PRIORITIES), NOBODY)
+        ticket = new_ticket(number, area, area, "Normal", NOBODY)
         tickets.append({**ticket, "column": draw.one(_FEW_COLUMNS)})
     return Board({"tickets": tickets, "people": [], "columns": list(_FEW_COLUMNS), "fields": ["column"]})
 

@@ -11,7 +11,7 @@ from envs.web.sites.calendar.calendar import HOURS, Calendar, clock, spoken, wee
 from envs.web.sites.words import DAYS, FIRST, LAST
 
 TITLES = ("Budget", "Design review", "Hiring", "Planning", "Release", "Retrospective", "Training", "Status")
-_FEW_TITLES = tuple(title for title in TITLES if " " not in title)
+_FEW_TITLES = ("Budget", "Hiring", "Planning")
 
 
 def _calendar(draw: Draw) -> Calendar:
@@ -34,7 +34,7 @@ def _small_calendar(draw: Draw, right: str, hours: Sequence[int]) -> Calendar:
     busy = sorted(draw.some(hours, 3))
     events = [
         {"id": f"e{place}", "title": title, "day": day, "hour": hour, "hours": 1, "guests": [name]}
-        for place, (hour, title) in enumerate(zip(busy, draw.some(_FEW_TITLES, 3), strict=True), 1)
+        for place, (hour, title) in enumerate(zip(busy, draw.shuffle(_FEW_TITLES), strict=True), 1)
     ]
     return Calendar({"people": [name], "events": events, "day": day, "hours": list(hours), "rights": [right]})
 

@@ -41,7 +41,7 @@ def _mailbox(draw: Draw) -> Mailbox:
 
 def _small_mailbox(draw: Draw) -> Mailbox:
     """A mailbox of three messages with one word and one digit each, which can be read and archived."""
-    subjects = draw.some(list(_SUBJECTS), 3)
+    subjects = draw.shuffle(list(_SUBJECTS)[:3])
     messages = [
         {
             "id": f"m{place + 1}",
