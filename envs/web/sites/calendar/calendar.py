@@ -183,7 +183,7 @@ class Calendar(App):
         if not guests:
             return "Choose at least one guest."
         first, end = self.hours[0], self.hours[-1] + 1
-        if not first <= hour <= end - hours or day not in map(str, self._days):
+        if hour not in self.hours or hour + hours > end or day not in map(str, self._days):
             days = "from Monday to Friday of this week" if len(self._days) > 1 else f"on {spoken(self._days[0])}"
             return f"Meetings are from {clock(first)} to {clock(end)}, {days}."
         for each in range(hour, hour + hours):
