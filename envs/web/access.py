@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from envs.web.sites.access import audit, grant, invite, revoke
+from envs.web.sites.access.tasks import audit, grant, invite, revoke
 from envs.web.web_env import WebEnv
 
 
@@ -23,14 +23,16 @@ class Access(WebEnv):
     judged as it is.
     Kinds: grant, revoke, invite, audit. About a tenth of grant cannot be reached, because a rule
     forbids it.
-    Arguments: `kind`; `level`, 1 to 3: more people and projects; `engine`, `view`, `max_chars`, `browser` as
-    in `web/Widgets-v0`.
+    Arguments: `kind`; `level`, 1 to 3: more people and projects, or 0 for a gentler console of revoke (3 projects with
+    one member each) and audit (3 people and projects), which is for other kinds as level 1; `engine`, `view`,
+    `max_chars`, `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """
 
     key = "web/Access-v0"
+    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "grant": grant,
         "revoke": revoke,

@@ -22,15 +22,17 @@ class Board(WebEnv):
     Episode end: terminated by stop, answer or report_impossible; truncated after 40 turns, when the site is
     judged as it is.
     Kinds: triage, duplicate, move-all, report, count. About a tenth of triage cannot be reached, because there is
-    no such ticket.
-    Arguments: `kind`; `level`, 1 to 3: more tickets and conditions; `engine`, `view`, `max_chars`, `browser` as in
-    `web/Widgets-v0`.
+    no such ticket; at level 0 all can be.
+    Arguments: `kind`; `level`, 1 to 3: more tickets and conditions, or 0 for a gentler board of triage (the column of
+    one of 3 tickets) and count (3 tickets), which is for other kinds as level 1; `engine`, `view`, `max_chars`,
+    `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """
 
     key = "web/Board-v0"
+    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "triage": triage,
         "duplicate": duplicate,

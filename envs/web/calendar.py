@@ -22,15 +22,17 @@ class Calendar(WebEnv):
     Episode end: terminated by stop, answer or report_impossible; truncated after 25 turns, when the site is
     judged as it is.
     Kinds: schedule, move, cancel, free-hours. About a tenth of schedule and cancel cannot be reached: there is
-    no common time, or no such meeting.
-    Arguments: `kind`; `level`, 1 to 3: more people; `engine`, `view`, `max_chars`,
-    `browser` as in `web/Widgets-v0`.
+    no common time, or no such meeting; at level 0 all of cancel can be.
+    Arguments: `kind`; `level`, 1 to 3: more people, or 0 for a gentler calendar of move and cancel (one person, one day
+    with 3 meetings), which is for other kinds as level 1; `engine`, `view`, `max_chars`, `browser` as in
+    `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """
 
     key = "web/Calendar-v0"
+    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "schedule": schedule,
         "move": move,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from envs.web.sites.mail import archive, forward, label, look_up, reply
+from envs.web.sites.mail.tasks import archive, forward, label, look_up, reply
 from envs.web.web_env import WebEnv
 
 
@@ -22,15 +22,17 @@ class Mail(WebEnv):
     Episode end: terminated by stop, answer or report_impossible; truncated after 30 turns, when the site is judged
     as it is.
     Kinds: reply, forward, label, archive, look-up. About a tenth of archive cannot be reached, because nobody has that
-    name.
-    Arguments: `kind`; `level`, 1 to 3: more messages with more in common; `engine`, `view`, `max_chars`,
-    `browser` as in `web/Widgets-v0`.
+    name; at level 0 all can be.
+    Arguments: `kind`; `level`, 1 to 3: more messages with more in common, or 0 for a gentler mailbox of archive (one of
+    3 messages, by its subject) and look-up (3 messages with a digit each), which is for other kinds as level 1;
+    `engine`, `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """
 
     key = "web/Mail-v0"
+    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "reply": reply,
         "forward": forward,

@@ -90,6 +90,10 @@ class App:
         """Show a message on the next page."""
         self.data["notice"] = text
 
+    def may(self, right: str) -> bool:
+        """Whether whoever uses the site may do something: everything, unless `data` has a list of `rights`."""
+        return right in self.data.get("rights", (right,))
+
     def navigation(self) -> Mapping[str, str]:
         """Return the texts and paths of the navigation as it is now."""
         return self.links

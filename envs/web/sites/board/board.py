@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.web.site import Request
 from envs.web.sites.app import App, NotFound, action, one, page
-from envs.web.sites.html import button, field, form, heading, hidden, items, join, link, paragraph, select, table
+from envs.web.sites.html import (
+    EMPTY,
+    Markup,
+    button,
+    field,
+    form,
+    heading,
+    hidden,
+    items,
+    join,
+    link,
+    paragraph,
+    select,
+    table,
+)
 
 COLUMNS = ("To do", "In progress", "Review", "Done")
 PRIORITIES = ("Low", "Normal", "High", "Urgent")
 AREAS = ("Billing", "Login", "Mobile", "Reports", "Search")
 NOBODY = "nobody"
+FIELDS = ("number", "area", "column", "priority", "assignee", "duplicate", "comments", "reporter")
 
 
 class Board(App):
-    """A board. Data: `tickets`, `people`."""
+    """A board. Data: `tickets`, `people`.
+
+    A small board has less, and shows less: `columns` if it has not all of `COLUMNS`, and `fields` of tickets if it uses
+    not all of `FIELDS`. Without areas there are no list and no form of a new ticket, and so no navigation.
+    """
 
     brand, accent = "Taskwall", "#6d28d9"
-    links = {"Board": "/", "List": "/list", "New ticket": "/new"}  # noqa: RUF012
+
+    def navigation(self) -> Mapping[str, str]:
+        """The board, the list and a new ticket, where tickets have areas; else there is the board alone."""
+        return {"Board": "/", "List": "/list", "New ticket": "/new"} if self._has("area") else {}
 
     @page("/")
     def board(self, request: Request) -> Any:
         """Show the columns side by side."""
         columns = [
-            items(link(f"#{each['number']} {each['title']}", f"/ticket/{each['number']}") for each in self._in(column))
-            for column in COLUMNS
+            items(link(self.name_of(each), f"/ticket/{each['number']}") for each in self._in(column))
+            for column in self._columns
         ]
-        return "Board", table(COLUMNS, [columns])
+        return "Board", table(self._columns, [columns])
 
     @page("/list")
     def listing(self, request: Request) -> Any:
@@ -45,7 +68,7 @@ class Board(App):
         )
         rows = [
             (
-                link(f"#{each['number']} {each['title']}", f"/ticket/{each['number']}"),
+                link(self.name_of(each), f"/ticket/{each['number']}"),
                 *(each[key] for key in ("area", "column", "priority", "assignee")),
             )
             for each in matches
@@ -59,27 +82,30 @@ class Board(App):
     def ticket(self, request: Request, number: str) -> Any:
         """Show a ticket and the form to change it."""
         ticket = self._ticket(int(number))
+        selects = (select(key.capitalize(), key, options, ticket[key]) for key, options in self._options().items())
         others = {
             "": "none",
             **{str(each["number"]): f"#{each['number']}" for each in self.data["tickets"] if each is not ticket},
         }
-        change = form(
-            "/ticket",
-            hidden(number=number),
-            select("Column", "column", COLUMNS, ticket["column"]),
-            select("Priority", "priority", PRIORITIES, ticket["priority"]),
-            select("Assignee", "assignee", (NOBODY, *self.data["people"]), ticket["assignee"]),
-            select("Duplicate of", "duplicate", others, str(ticket["duplicate"] or "")),
-            button("Update ticket"),
-        )
+        duplicate = select("Duplicate of", "duplicate", others, str(ticket["duplicate"] or ""))
+        links = duplicate if self._has("duplicate") else EMPTY
+        change = form("/ticket", hidden(number=number), selects, links, button("Update ticket"))
+        about = paragraph(f"Area: {ticket['area']}. Reported by {ticket['reporter']}.") if self._has("area") else EMPTY
+        comments = self._comments(ticket) if self._has("comments") else EMPTY
+        return self.name_of(ticket), join(about, change, comments)
+
+    def _comments(self, ticket: Mapping[str, Any]) -> Markup:
+        """The comments on a ticket, and the form for one more."""
         comments = (
             items(paragraph(each) for each in ticket["comments"]) if ticket["comments"] else paragraph("None.", "muted")
         )
         comment = form(
-            "/comment", hidden(number=number), field("New comment", "comment", required=True), button("Comment")
+            "/comment",
+            hidden(number=ticket["number"]),
+            field("New comment", "comment", required=True),
+            button("Comment"),
         )
-        about = paragraph(f"Area: {ticket['area']}. Reported by {ticket['reporter']}.")
-        return f"#{number} {ticket['title']}", join(about, change, heading("Comments"), comments, comment)
+        return join(heading("Comments"), comments, comment)
 
     @page("/new")
     def new(self, request: Request) -> Any:
@@ -106,13 +132,14 @@ class Board(App):
     def update(self, request: Request) -> str:
         """Change a ticket."""
         ticket = self._ticket(int(one(request.form, "number")))
-        column, priority, assignee = (one(request.form, key) for key in ("column", "priority", "assignee"))
-        duplicate = int(one(request.form, "duplicate") or 0)
-        if column not in COLUMNS or priority not in PRIORITIES or assignee not in (NOBODY, *self.data["people"]):
+        options = self._options()
+        values = {key: one(request.form, key) for key in options}
+        if any(value not in options[key] for key, value in values.items()):
             raise NotFound
+        duplicate = int(one(request.form, "duplicate") or 0)
         if duplicate:
             self._ticket(duplicate)
-        ticket |= {"column": column, "priority": priority, "assignee": assignee, "duplicate": duplicate}
+        ticket |= {**values, "duplicate": duplicate}
         self.notify("The ticket is updated.")
         return f"/ticket/{ticket['number']}"
 
@@ -123,6 +150,23 @@ class Board(App):
         if words := one(request.form, "comment"):
             ticket["comments"].append(words)
         return f"/ticket/{ticket['number']}"
+
+    def name_of(self, ticket: Mapping[str, Any]) -> str:
+        """What a ticket is called on the pages: its title, after its number where tickets have one."""
+        return f"#{ticket['number']} {ticket['title']}" if self._has("number") else str(ticket["title"])
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        columns: Sequence[str] = self.data.get("columns", COLUMNS)
+        return columns
+
+    def _has(self, field: str) -> bool:
+        return field in self.data.get("fields", FIELDS)
+
+    def _options(self) -> dict[str, Sequence[str]]:
+        """The values of each field that a ticket's form offers, by the field."""
+        options = {"column": self._columns, "priority": PRIORITIES, "assignee": (NOBODY, *self.data["people"])}
+        return {key: values for key, values in options.items() if self._has(key)}
 
     def _in(self, column: str) -> list[dict[str, Any]]:
         return [each for each in self.data["tickets"] if each["column"] == column]

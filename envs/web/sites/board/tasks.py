@@ -12,10 +12,11 @@ _PROBLEMS = (
     *("page stays blank", "button does nothing", "wrong total", "slow after update", "text is cut off"),
     *("crash on start", "old logo", "missing translation", "date is off by one"),
 )
+_FEW_COLUMNS = ("To do", "Review", "Done")
 
 
 def _board(draw: Draw) -> Board:
-    count = (6, 9, 14)[draw.level - 1]
+    count = draw.by_level(6, 6, 9, 14)
     pairs = draw.some([(area, problem) for area in AREAS for problem in _PROBLEMS], count)
     people = draw.some(FIRST, 4)
     tickets = []
@@ -26,6 +27,15 @@ def _board(draw: Draw) -> Board:
         ticket |= {"column": draw.one(COLUMNS), "assignee": draw.one((NOBODY, *people))}
         tickets.append(ticket)
     return Board({"tickets": tickets, "people": people})
+
+
+def _small_board(draw: Draw) -> Board:
+    """A board of three columns and three tickets with one word each, of which the column can be changed."""
+    tickets = []
+    for number, area in enumerate(draw.some(AREAS, 3), 1):
+        ticket = new_ticket(number, area, area, "Normal", NOBODY)
+        tickets.append({**ticket, "column": draw.one(_FEW_COLUMNS)})
+    return Board({"tickets": tickets, "people": [], "columns": list(_FEW_COLUMNS), "fields": ["column"]})
 
 
 def _name(ticket: dict[str, Any]) -> str:
@@ -49,7 +59,12 @@ _UPDATE = [click("Update ticket"), STOP]
 
 
 def triage(draw: Draw) -> Case:
-    """Give a ticket an assignee and a priority, and at higher levels a column; it may not exist."""
+    """Give a ticket an assignee and a priority, at level 0 a column alone, at higher levels a column, too.
+
+    From level 1 on it may not exist.
+    """
+    if draw.level == 0:
+        return _move_one(draw)
     site = _board(draw)
     ticket, other = draw.some(site.data["tickets"], 2)
     values = {
@@ -86,6 +101,31 @@ def triage(draw: Draw) -> Case:
     }
     goal_state = _with(site, ticket, **{key.lower(): value for key, value in values.items()})
     return Case("triage", goal, f"#{number} {wishes}", site, goal_state, steps(ticket, values), misses)
+
+
+def _move_one(draw: Draw) -> Case:
+    site = _small_board(draw)
+    ticket, other = draw.some(site.data["tickets"], 2)
+    column, wrong = draw.some([each for each in _FEW_COLUMNS if each != ticket["column"]], 2)
+    title = ticket["title"]
+    goal = draw.one(
+        (
+            f'Put the ticket {title} into the column "{column}".',
+            f'Triage the ticket {title}. It belongs into the column "{column}".',
+            f'The column of the ticket {title} should be "{column}".',
+        )
+    )
+
+    def steps(ticket: dict[str, Any], column: str) -> list[Step]:
+        return [click(ticket["title"]), choose("Column", column), *_UPDATE]
+
+    misses = {
+        "another ticket": steps(other, next(each for each in _FEW_COLUMNS if each != other["column"])),
+        "another column": steps(ticket, wrong),
+        "not updated": [*steps(ticket, column)[:-2], STOP],
+    }
+    goal_state = _with(site, ticket, column=column)
+    return Case("triage", goal, f"{title}: {column}", site, goal_state, steps(ticket, column), misses)
 
 
 def duplicate(draw: Draw) -> Case:
@@ -189,9 +229,9 @@ def report(draw: Draw) -> Case:
 
 
 def count(draw: Draw) -> Case:
-    """Count the tickets that meet conditions."""
-    site = _board(draw)
-    column = draw.one(COLUMNS)
+    """Count the tickets that meet conditions, at level 0 those of a column of a board that shows three."""
+    site = _small_board(draw) if draw.level == 0 else _board(draw)
+    column = draw.one(site.data.get("columns", COLUMNS))
     tickets = [each for each in site.data["tickets"] if each["column"] == column]
     condition = ""
     if draw.level > 1:
@@ -209,7 +249,7 @@ def count(draw: Draw) -> Case:
             f"Answer with a number: how many {what}?",
         )
     )
-    see = [click("List"), choose("Column", column), click("Filter")]
+    see = [click("List"), choose("Column", column), click("Filter")] if draw.level else []
     number = str(len(tickets))
     misses = {
         "one more": [*see, answer(str(len(tickets) + 1))],

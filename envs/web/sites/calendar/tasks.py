@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -10,11 +11,12 @@ from envs.web.sites.calendar.calendar import HOURS, Calendar, clock, spoken, wee
 from envs.web.sites.words import DAYS, FIRST, LAST
 
 TITLES = ("Budget", "Design review", "Hiring", "Planning", "Release", "Retrospective", "Training", "Status")
+_FEW_TITLES = ("Budget", "Hiring", "Planning")
 
 
 def _calendar(draw: Draw) -> Calendar:
     names = [f"{first} {last}" for first, last in zip(draw.some(FIRST, 5), draw.some(LAST, 5), strict=True)]
-    people = names[: 2 + draw.level]
+    people = names[: draw.by_level(3, 3, 4, 5)]
     site = Calendar({"people": people, "events": []})
     for day in map(str, week()):
         for hour in HOURS:
@@ -24,6 +26,17 @@ def _calendar(draw: Draw) -> Calendar:
                 event = {"title": draw.one(TITLES), "day": day, "hour": hour, "hours": hours, "guests": guests}
                 site.data["events"].append({"id": f"e{len(site.data['events']) + 1}", **event})
     return site
+
+
+def _small_calendar(draw: Draw, right: str, hours: Sequence[int]) -> Calendar:
+    """The calendar of one person for a few hours of a day, with meetings in three of them, which allows one thing."""
+    name, day = draw.one(FIRST), str(draw.one(week()))
+    busy = sorted(draw.some(hours, 3))
+    events = [
+        {"id": f"e{place}", "title": title, "day": day, "hour": hour, "hours": 1, "guests": [name]}
+        for place, (hour, title) in enumerate(zip(busy, draw.shuffle(_FEW_TITLES), strict=True), 1)
+    ]
+    return Calendar({"people": [name], "events": events, "day": day, "hours": list(hours), "rights": [right]})
 
 
 def _slots(site: Calendar, day: str, hours: int, guests: list[str]) -> list[int]:
@@ -40,7 +53,7 @@ def _create(day: date, title: str, hour: int, hours: int, guests: list[str]) -> 
 
 def schedule(draw: Draw) -> Case:
     """Create a meeting at the first hour at which all guests are free; there may be none."""
-    hours = 1 if draw.level == 1 else draw.number(1, 2)
+    hours = 1 if draw.level <= 1 else draw.number(1, 2)
     while True:
         site = _calendar(draw)
         day = draw.one(week())
@@ -106,7 +119,9 @@ def _see(event: dict[str, Any]) -> list[Step]:
 
 
 def move(draw: Draw) -> Case:
-    """Move a meeting to another day and hour at which its guests are free."""
+    """Move a meeting to another day and hour at which its guests are free, at level 0 to the free hour of the day."""
+    if draw.level == 0:
+        return _move_in_day(draw)
     while True:
         site, event = _a_meeting(draw)
         day = draw.one([each for each in week() if str(each) != event["day"]])
@@ -141,7 +156,9 @@ def move(draw: Draw) -> Case:
 
 
 def cancel(draw: Draw) -> Case:
-    """Cancel one meeting; there may be none of that title on the day."""
+    """Cancel one meeting, at level 0 one of three of a day; from level 1 on there may be none of the title."""
+    if draw.level == 0:
+        return _cancel_in_day(draw)
     site, event = _a_meeting(draw)
     day = date.fromisoformat(event["day"])
     title = event["title"]
@@ -166,11 +183,61 @@ def cancel(draw: Draw) -> Case:
     return Case("cancel", goal, short, site, changed(site, events=others), steps, misses)
 
 
+def _move_in_day(draw: Draw) -> Case:
+    site = _small_calendar(draw, "move", HOURS[:4])
+    event, other = draw.some(site.data["events"], 2)
+    title, day = event["title"], event["day"]
+    hour = next(each for each in site.hours if site.is_free(event["guests"][0], day, each))
+    goal = draw.one(
+        (
+            f"Move the meeting {title} to {clock(hour)}.",
+            f"Reschedule the meeting {title}: it should begin at {clock(hour)}.",
+            f"Change the time of the meeting {title} to {clock(hour)}.",
+        )
+    )
+
+    def steps(event: dict[str, Any]) -> list[Step]:
+        return [click(event["title"]), choose("New start", clock(hour)), click("Move meeting"), STOP]
+
+    goal_state = changed(site)
+    next(each for each in goal_state["events"] if each["id"] == event["id"])["hour"] = hour
+    misses = {
+        "another meeting": steps(other),
+        "not moved": [*steps(event)[:-2], STOP],
+        "only opened": [click(title), STOP],
+    }
+    return Case("move", goal, f"move {title} to {clock(hour)}", site, goal_state, steps(event), misses)
+
+
+def _cancel_in_day(draw: Draw) -> Case:
+    site = _small_calendar(draw, "cancel", HOURS[:3])
+    event, other = draw.some(site.data["events"], 2)
+    title = event["title"]
+    goal = draw.one(
+        (
+            f"Cancel the meeting {title}.",
+            f"The meeting {title} will not take place. Cancel it.",
+            f"Please cancel the meeting {title} and no other.",
+        )
+    )
+
+    def steps(*events: dict[str, Any]) -> list[Step]:
+        return [*(step for each in events for step in (click(each["title"]), click("Cancel meeting"))), STOP]
+
+    goal_state = changed(site, events=[each for each in site.data["events"] if each["id"] != event["id"]])
+    misses = {
+        "another meeting": steps(other),
+        "two meetings": steps(event, other),
+        "only opened": [click(title), STOP],
+    }
+    return Case("cancel", goal, f"cancel {title}", site, goal_state, steps(event), misses)
+
+
 def free_hours(draw: Draw) -> Case:
     """Say how many hours of a day somebody, or at higher levels two people, are free."""
     site = _calendar(draw)
     day = draw.one(week())
-    people = draw.some(site.data["people"], 1 if draw.level == 1 else 2)
+    people = draw.some(site.data["people"], 1 if draw.level <= 1 else 2)
     hours = [hour for hour in HOURS if all(site.is_free(each, str(day), hour) for each in people)]
     who = people[0] if len(people) == 1 else f"{people[0]} and {people[1]} both"
     verb = "is" if len(people) == 1 else "are"

@@ -1,146 +1,16 @@
-"""An administration of accounts: roles of people in projects, and the rules for them."""
+"""Tasks in the console: grant, revoke, invite, audit."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from envs.web.case import IMPOSSIBLE, STOP, Case, Draw, Step, answer, changed, choose, click, fill
-from envs.web.site import Request
-from envs.web.sites.app import App, NotFound, action, one, page
-from envs.web.sites.html import act, button, field, form, heading, hidden, items, join, link, paragraph, select, table
+from envs.web.sites.access.console import PROJECTS, ROLES, Console
 from envs.web.sites.words import FIRST, LAST
-
-ROLES = ("Viewer", "Editor", "Admin")
-NONE = "no access"
-PROJECTS = ("Apollo", "Borealis", "Cascade", "Dakota", "Everest", "Fjordline")
-RULE = "Contractors cannot be Admin in any project."
-
-
-class Console(App):
-    """A console. Data: `people` with their kind and state, `roles` by project and person."""
-
-    brand, accent = "Access console", "#111827"
-    links = {"Projects": "/", "People": "/people", "Rules": "/rules"}  # noqa: RUF012
-
-    @page("/")
-    def projects(self, request: Request) -> Any:
-        """List the projects."""
-        rows = [(link(project, f"/project/{project}"), len(roles)) for project, roles in self.data["roles"].items()]
-        return "Projects", table(("Project", "Members"), rows)
-
-    @page("/project/")
-    def project(self, request: Request, project: str) -> Any:
-        """Show the members of a project and the form to add one."""
-        roles = self.data["roles"][project]
-        rows = [
-            (
-                name,
-                role,
-                link("Change", f"/member/{project}-{self._id(name)}"),
-                act("Remove", "/remove", "danger", project=project, person=name),
-            )
-            for name, role in roles.items()
-        ]
-        others = [name for name in self.data["people"] if name not in roles]
-        add = form(
-            "/role",
-            hidden(project=project),
-            select("Person", "person", ("", *others), required=True),
-            select("Role", "role", ROLES),
-            button("Add member"),
-        )
-        members = table(("Member", "Role", "", ""), rows) if rows else paragraph("Nobody yet.")
-        return project, join(members, heading("New member"), add)
-
-    @page("/member/")
-    def member(self, request: Request, key: str) -> Any:
-        """Show the form to change a role."""
-        project, _, id = key.partition("-")
-        name = list(self.data["people"])[int(id)]
-        role = self.data["roles"][project][name]
-        content = (hidden(project=project, person=name), select("Role", "role", ROLES, role), button("Save role"))
-        return f"{name} in {project}", join(form("/role", *content), link("Cancel", f"/project/{project}"))
-
-    @action("/role")
-    def set_role(self, request: Request) -> str:
-        """Give somebody a role in a project, if the rules allow it."""
-        project, name, role = (one(request.form, key) for key in ("project", "person", "role"))
-        if name not in self.data["people"] or role not in ROLES:
-            raise NotFound
-        if role == "Admin" and self.data["people"][name]["kind"] == "contractor":
-            self.notify(RULE)
-        elif not self.data["people"][name]["active"]:
-            self.notify("This account is not active.")
-        else:
-            self.data["roles"][project][name] = role
-            self.notify("The role is saved.")
-        return f"/project/{project}"
-
-    @action("/remove")
-    def remove(self, request: Request) -> str:
-        """Take somebody out of a project."""
-        project = one(request.form, "project")
-        del self.data["roles"][project][one(request.form, "person")]
-        return f"/project/{project}"
-
-    @page("/people")
-    def people(self, request: Request) -> Any:
-        """List the people, and show the form for a new one."""
-        rows = [
-            (link(name, f"/person/{self._id(name)}"), each["kind"], "active" if each["active"] else "inactive")
-            for name, each in self.data["people"].items()
-        ]
-        add = form(
-            "/invite",
-            field("Full name", "name", required=True),
-            field("E-mail", "email", type="email", required=True),
-            select("Kind", "kind", ("employee", "contractor")),
-            button("Invite"),
-        )
-        return "People", join(table(("Name", "Kind", "Account"), rows), heading("Invite somebody"), add)
-
-    @page("/person/")
-    def person(self, request: Request, id: str) -> Any:
-        """Show a person's roles."""
-        name = list(self.data["people"])[int(id)]
-        person = self.data["people"][name]
-        roles = [f"{project}: {members[name]}" for project, members in self.data["roles"].items() if name in members]
-        label = "Deactivate account" if person["active"] else "Activate account"
-        facts = join(paragraph(f"{person['email']}, {person['kind']}"), heading("Roles"))
-        listing = items(paragraph(each) for each in roles) if roles else paragraph(NONE)
-        return name, join(facts, listing, act(label, "/toggle", "danger", person=name))
-
-    @action("/invite")
-    def invite(self, request: Request) -> str:
-        """Invite somebody."""
-        name, email, kind = (one(request.form, key) for key in ("name", "email", "kind"))
-        if not name or not email or kind not in ("employee", "contractor"):
-            raise NotFound
-        if name in self.data["people"]:
-            self.notify("There is an account of this name already.")
-        else:
-            self.data["people"][name] = {"email": email, "kind": kind, "active": True}
-            self.notify("The invitation is sent.")
-        return "/people"
-
-    @action("/toggle")
-    def toggle(self, request: Request) -> str:
-        """Activate or deactivate an account."""
-        name = one(request.form, "person")
-        self.data["people"][name]["active"] = not self.data["people"][name]["active"]
-        return f"/person/{self._id(name)}"
-
-    @page("/rules")
-    def rules(self, request: Request) -> Any:
-        """Show the rules."""
-        return "Rules", items([paragraph(RULE), paragraph("Accounts that are not active get no roles.")])
-
-    def _id(self, name: str) -> int:
-        return list(self.data["people"]).index(name)
 
 
 def _console(draw: Draw) -> Console:
-    count = (4, 6, 9)[draw.level - 1]
+    count = draw.by_level(4, 4, 6, 9)
     lasts = draw.some(LAST, count)
     names = [f"{draw.one(FIRST[:6])} {last}" for last in lasts]
     people = {
@@ -151,9 +21,17 @@ def _console(draw: Draw) -> Console:
         }
         for place, name in enumerate(names)
     }
-    projects = PROJECTS[: 2 + draw.level]
+    projects = PROJECTS[: draw.by_level(3, 3, 4, 5)]
     roles = {project: {name: draw.one(ROLES[:2]) for name in names if draw.chance(0.5)} for project in projects}
     return Console({"people": people, "roles": roles})
+
+
+def _small_console(draw: Draw, *rights: str) -> Console:
+    """A console of three projects and people with one word each, for somebody who has these rights only."""
+    names = draw.some(FIRST, 3)
+    people = {name: {"email": f"{name.lower()}@firm.example", "kind": "employee", "active": True} for name in names}
+    roles: dict[str, dict[str, str]] = {project: {} for project in draw.shuffle(PROJECTS[:3])}
+    return Console({"people": people, "roles": roles, "rights": list(rights)})
 
 
 def _roles(site: Console, project: str, name: str, role: str) -> dict[str, Any]:
@@ -210,7 +88,9 @@ def grant(draw: Draw) -> Case:
 
 
 def revoke(draw: Draw) -> Case:
-    """Take somebody out of one project, at higher levels out of all."""
+    """Take somebody out of one project, at level 0 its only member, at higher levels out of all."""
+    if draw.level == 0:
+        return _revoke_one(draw)
     site = _console(draw)
     name, other = draw.some(list(site.data["people"]), 2)
     projects = list(site.data["roles"])[: 1 if draw.level == 1 else 2]
@@ -243,6 +123,32 @@ def revoke(draw: Draw) -> Case:
         "one left": steps(name, projects[:-1]),
     }
     return Case("revoke", goal, f"remove {name} from {where}", site, goal_state, steps(name, projects), misses)
+
+
+def _revoke_one(draw: Draw) -> Case:
+    site = _small_console(draw, "remove")
+    name = next(iter(site.data["people"]))
+    for members in site.data["roles"].values():
+        members[name] = draw.one(ROLES[:2])
+    project, other = draw.some(list(site.data["roles"]), 2)
+    goal = draw.one(
+        (
+            f"Remove {name} from {project}.",
+            f"Take away the access of {name} to {project}.",
+            f"{name} has to leave {project}. Remove this member.",
+        )
+    )
+
+    def steps(*projects: str) -> list[Step]:
+        return [*(step for each in projects for step in (click("Projects"), click(each), click("Remove"))), STOP]
+
+    misses = {
+        "another project": steps(other),
+        "two projects": steps(project, other),
+        "only opened": [click(project), STOP],
+    }
+    script = [click(project), click("Remove"), STOP]
+    return Case("revoke", goal, f"remove {name} from {project}", site, _roles(site, project, name, ""), script, misses)
 
 
 def invite(draw: Draw) -> Case:
@@ -284,9 +190,17 @@ def invite(draw: Draw) -> Case:
     )
 
 
+def _audited(draw: Draw) -> Console:
+    """A small console whose people have roles at random."""
+    site = _small_console(draw, "accounts")
+    for members in site.data["roles"].values():
+        members.update({name: draw.one(ROLES[:2]) for name in site.data["people"] if draw.chance(0.5)})
+    return site
+
+
 def audit(draw: Draw) -> Case:
-    """Say which role somebody has in a project, or in how many projects they are."""
-    site = _console(draw)
+    """Say in how many projects somebody has a role."""
+    site = _audited(draw) if draw.level == 0 else _console(draw)
     name = draw.one(list(site.data["people"]))
     number = sum(name in members for members in site.data["roles"].values())
     goal = draw.one(

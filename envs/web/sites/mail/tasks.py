@@ -1,4 +1,4 @@
-"""A mailbox: folders, labels, replies and forwarded messages."""
+"""Tasks in the mailbox: reply, forward, label, archive, look up."""
 
 from __future__ import annotations
 
@@ -6,122 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from envs.web.case import IMPOSSIBLE, STOP, Case, Draw, Step, answer, changed, choose, click, fill
-from envs.web.site import Request
-from envs.web.sites.app import App, NotFound, action, one, page
-from envs.web.sites.html import Markup, act, button, field, form, hidden, join, link, paragraph, select, table
+from envs.web.sites.mail.mailbox import LABELS, Mailbox
 from envs.web.sites.words import FIRST, LAST
-
-FOLDERS = ("Inbox", "Archive", "Trash")
-LABELS = ("Work", "Family", "Travel", "Bills")
-
-
-_MOVES = {"Inbox": "Move to inbox", "Archive": "Archive message", "Trash": "Delete message"}
-
-
-class Mailbox(App):
-    """A mailbox. Data: `messages` with folder and labels, `outbox`, `owner`."""
-
-    brand, accent = "Postbox", "#b45309"
-
-    def navigation(self) -> Mapping[str, str]:
-        """The folders, and a new message."""
-        return {**{each: f"/folder/{each}" for each in FOLDERS}, "Sent": "/sent", "New message": "/write"}
-
-    @page("/")
-    def inbox(self, request: Request) -> Any:
-        """Show the inbox."""
-        return self.folder(request, "Inbox")
-
-    @page("/folder/")
-    def folder(self, request: Request, name: str) -> Any:
-        """Show a folder, or what of it has the words searched for."""
-        if name not in FOLDERS:
-            raise NotFound
-        word = one(request.query, "q").casefold()
-        rows = [
-            (each["sender"], link(each["subject"], f"/message/{each['id']}"), ", ".join(each["labels"]), each["day"])
-            for each in self.data["messages"]
-            if each["folder"] == name and word in f"{each['sender']} {each['subject']}".casefold()
-        ]
-        search = field("Search sender or subject", "q", one(request.query, "q"), type="search")
-        listing = table(("From", "Subject", "Labels", "Day"), rows) if rows else paragraph("There is no message here.")
-        return name, join(form(f"/folder/{name}", search, button("Search"), method="get"), listing)
-
-    @page("/message/")
-    def message(self, request: Request, id: str) -> Any:
-        """Show a message with what can be done with it."""
-        message = self._message(id)
-        facts = [f"From: {message['sender']} <{message['address']}>", f"Day: {message['day']}"]
-        labels = ", ".join(message["labels"]) or "none"
-        moves = join(
-            act(_MOVES[each], "/move", "plain", id=id, to=each) for each in FOLDERS if each != message["folder"]
-        )
-        label = form(
-            "/label",
-            hidden(id=id),
-            select("Label", "label", ("", *LABELS), required=True),
-            button("Add label", name="do", value="add"),
-            Markup(" "),
-            button("Remove label", "plain", name="do", value="remove"),
-        )
-        answers = join(
-            link("Reply", f"/write?reply={id}"), Markup(" &middot; "), link("Forward", f"/write?forward={id}")
-        )
-        content = join((paragraph(each, "muted") for each in facts), paragraph(message["body"]))
-        return message["subject"], join(content, answers, moves, paragraph(f"Labels: {labels}"), label)
-
-    @page("/write")
-    def write(self, request: Request) -> Any:
-        """Show a new message, a reply or a message to forward."""
-        to, subject, body = "", "", ""
-        if id := one(request.query, "reply"):
-            to, subject = self._message(id)["address"], f"Re: {self._message(id)['subject']}"
-        elif id := one(request.query, "forward"):
-            subject, body = f"Fwd: {self._message(id)['subject']}", self._message(id)["body"]
-        fields = (
-            field("To", "to", to, type="email", required=True),
-            field("Subject", "subject", subject, required=True),
-            field("Message", "body", body, type="textarea", required=True),
-        )
-        return "New message", form("/send", fields, button("Send"))
-
-    @action("/send")
-    def send(self, request: Request) -> str:
-        """Send a message."""
-        message = {key: one(request.form, key) for key in ("to", "subject", "body")}
-        self.data["outbox"].append(message)
-        self.notify("Your message has been sent.")
-        return "/sent"
-
-    @page("/sent")
-    def sent(self, request: Request) -> Any:
-        """List what was sent."""
-        rows = [(each["to"], each["subject"], each["body"]) for each in self.data["outbox"]]
-        return "Sent", table(("To", "Subject", "Message"), rows) if rows else paragraph("Nothing has been sent yet.")
-
-    @action("/move")
-    def move(self, request: Request) -> str:
-        """Move a message to another folder."""
-        message, folder = self._message(one(request.form, "id")), one(request.form, "to")
-        if folder not in FOLDERS:
-            raise NotFound
-        before, message["folder"] = message["folder"], folder
-        return f"/folder/{before}"
-
-    @action("/label")
-    def label(self, request: Request) -> str:
-        """Add a label or take it away."""
-        message, label = self._message(one(request.form, "id")), one(request.form, "label")
-        if label not in LABELS:
-            raise NotFound
-        labels = set(message["labels"]) - {label} | ({label} if one(request.form, "do") == "add" else set())
-        message["labels"] = sorted(labels)
-        return f"/message/{message['id']}"
-
-    def _message(self, id: str) -> dict[str, Any]:
-        messages: dict[str, dict[str, Any]] = {each["id"]: each for each in self.data["messages"]}
-        return messages[id]
-
 
 _SUBJECTS = {
     "Meeting": "Our meeting is in room {number}. Please bring the plans.",
@@ -134,7 +20,7 @@ _SUBJECTS = {
 
 
 def _mailbox(draw: Draw) -> Mailbox:
-    count = (6, 9, 12)[draw.level - 1]
+    count = draw.by_level(6, 6, 9, 12)
     names = [f"{first} {last}" for first, last in zip(draw.some(FIRST, 4), draw.some(LAST, 4), strict=True)]
     pairs = draw.some([(name, subject) for name in names for subject in _SUBJECTS], count)
     messages = [
@@ -153,12 +39,33 @@ def _mailbox(draw: Draw) -> Mailbox:
     return Mailbox({"messages": messages, "outbox": []})
 
 
+def _small_mailbox(draw: Draw) -> Mailbox:
+    """A mailbox of three messages with one word and one digit each, which can be read and archived."""
+    subjects = draw.shuffle(list(_SUBJECTS)[:3])
+    messages = [
+        {
+            "id": f"m{place + 1}",
+            "sender": name,
+            "subject": subject,
+            "body": _SUBJECTS[subject].partition(". ")[0].format(number=draw.number(1, 9)) + ".",
+            "folder": "Inbox",
+        }
+        for place, (name, subject) in enumerate(zip(draw.some(FIRST, 3), subjects, strict=True))
+    ]
+    return Mailbox({"messages": messages, "folders": ["Inbox", "Archive"]})
+
+
 def _open(message: Mapping[str, Any]) -> Step:
-    return click(message["subject"], message["day"])
+    return click(message["subject"], message.get("day", ""))
 
 
 def _which(message: Mapping[str, Any]) -> str:
-    return f'the message "{message["subject"]}" from {message["sender"]} of {message["day"]}'
+    day = f" of {message['day']}" if "day" in message else ""
+    return f'the message "{message["subject"]}" from {message["sender"]}{day}'
+
+
+def _briefly(message: Mapping[str, Any]) -> str:
+    return f"{message['subject']} {message['sender']} {message['day']}" if "day" in message else message["subject"]
 
 
 def _number(message: Mapping[str, Any]) -> str:
@@ -193,7 +100,7 @@ def reply(draw: Draw) -> Case:
             *(fill("Message", body), click("Send"), STOP),
         ],
     }
-    short = f"reply {'number' if draw.level > 1 else body} to {message['subject']} {message['sender']} {message['day']}"
+    short = f"reply {'number' if draw.level > 1 else body} to {_briefly(message)}"
     return Case("reply", goal, short, site, changed(site, outbox=[expected]), steps(message, body), misses)
 
 
@@ -221,7 +128,7 @@ def forward(draw: Draw) -> Case:
         "no address": [_open(message), click("Forward"), click("Send"), STOP],
         "deleted, too": [*steps(message, to)[:-1], click("Inbox"), _open(message), click("Delete message"), STOP],
     }
-    short = f"forward {message['subject']} {message['sender']} {message['day']} to {to}"
+    short = f"forward {_briefly(message)} to {to}"
     return Case("forward", goal, short, site, changed(site, outbox=[expected]), steps(message, to), misses)
 
 
@@ -254,12 +161,14 @@ def label(draw: Draw) -> Case:
         "another label": script(message, another),
         "not added": [_open(message), choose("Label", name), STOP],
     }
-    short = f"label {name}{then}: {message['subject']} {message['sender']} {message['day']}"
+    short = f"label {name}{then}: {_briefly(message)}"
     return Case("label", goal, short, site, goal_state, script(message, name), misses)
 
 
 def archive(draw: Draw) -> Case:
-    """Archive all messages of one sender; there may be nobody of that name."""
+    """Archive all messages of one sender, at level 0 one message; from level 1 on there may be nobody of that name."""
+    if draw.level == 0:
+        return _archive_one(draw)
     site = _mailbox(draw)
     senders = list(dict.fromkeys(each["sender"] for each in site.data["messages"]))
     sender = draw.one(senders)
@@ -297,9 +206,34 @@ def archive(draw: Draw) -> Case:
     return Case("archive", goal, short, site, goal_state, steps(targets), misses)
 
 
+def _archive_one(draw: Draw) -> Case:
+    site = _small_mailbox(draw)
+    target, other = draw.some(site.data["messages"], 2)
+    subject = target["subject"]
+    goal = draw.one(
+        (
+            f'Archive the message "{subject}".',
+            f'Move the message "{subject}" to the archive, and no other.',
+            f'I am done with the message "{subject}": archive it.',
+        )
+    )
+
+    def steps(*messages: Mapping[str, Any]) -> list[Step]:
+        return [*(step for each in messages for step in (_open(each), click("Archive message"))), STOP]
+
+    goal_state = changed(site)
+    next(each for each in goal_state["messages"] if each["id"] == target["id"])["folder"] = "Archive"
+    misses = {
+        "another message": steps(other),
+        "one more": steps(target, other),
+        "only opened": [_open(target), STOP],
+    }
+    return Case("archive", goal, f"archive {subject}", site, goal_state, steps(target), misses)
+
+
 def look_up(draw: Draw) -> Case:
-    """Say the number in a message."""
-    site = _mailbox(draw)
+    """Say the number in a message, at level 0 a digit."""
+    site = _small_mailbox(draw) if draw.level == 0 else _mailbox(draw)
     message, other = draw.some(site.data["messages"], 2)
     number = _number(message)
     goal = draw.one(
@@ -314,6 +248,6 @@ def look_up(draw: Draw) -> Case:
         "archived": [_open(message), click("Archive message"), answer(number)],
         "no answer": [_open(message), STOP],
     }
-    short = f"number in {message['subject']} {message['sender']} {message['day']}?"
+    short = f"number in {_briefly(message)}?"
     steps = [_open(message), answer(number)]
     return Case("look-up", goal, short, site, site.verified(), steps, misses, answer=number)

@@ -1,0 +1,1 @@
+"""An administration of accounts: roles of people in projects, and the rules for them."""

@@ -1,0 +1,1 @@
+"""A mailbox: folders, labels, replies and forwarded messages."""
