@@ -99,11 +99,11 @@ class Recall(Env):
                 heading="The names:",
             )
         joint, gap = self.task.metadata["joint"], self.task.metadata["break"]
-        places = "on a line of its own" if gap == "\n" else f"parted from the next by {gap.strip()!r}"
+        places = "on a line of its own" if gap == "\n" else f"separated from the next by {gap.strip()!r}"
         sign = f"by {joint.strip()!r}" if joint.strip() else "by a space"
         return Guide(
             goal="Look up a value in a table of keys and values. You succeed if you give the value of the right key.",
-            rules=f"Each pair is {places}; its key is parted from its value {sign}. Keys and values mean nothing else.",
+            rules=f"Each pair is {places}; its key is separated from its value {sign}. Keys and values are random.",
             reply="Reply with the value alone.",
             noun="value",
             example="m3xq",
