@@ -105,7 +105,7 @@ class Draw:
 
     Args:
         seed: Of the case; equal seeds draw the same.
-        level: Difficulty, 1 to 3; of single pages also 0, for a model that learns its first page.
+        level: Difficulty, 1 to 3; of some sites also 0, for a model that learns its first page.
     """
 
     def __init__(self, seed: int, level: int) -> None:
