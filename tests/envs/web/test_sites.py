@@ -9,8 +9,15 @@ import pytest
 from envs.web.case import Draw
 from envs.web.script import element_of
 from envs.web.site import Request
+from envs.web.web_env import LENGTHS
 from tests.support.web_scripts import SITES, make, play
 
+GENTLE = {  # the kinds whose tasks are gentler at level 0
+    "web/Shop-v0": ("look-up",),
+    "web/Purchase-v0": ("request",),
+    "web/CRM-v0": ("edit", "look-up"),
+    "web/Wiki-v0": ("hops", "correct"),
+}
 KINDS = [(id, kind) for id in SITES for kind in make(id).kinds]
 SEEDS = range(3)
 
@@ -84,6 +91,32 @@ def test_an_episode_leaves_the_case_as_it_was(id: str, kind: str) -> None:
     before = json.dumps(env.case.site.state())
     play(env, 0, env.case.steps)
     assert json.dumps(env.case.site.state()) == before
+
+
+@pytest.mark.parametrize(("id", "kind"), [(id, kind) for id, kinds in GENTLE.items() for kind in kinds])
+def test_level_0_has_short_pages_few_turns_and_tasks_for_all_splits(id: str, kind: str) -> None:
+    env = make(id, kind=kind, level=0, style="short")
+    for index in range(8):
+        observation, _ = env.reset(seed=0, options={"split": "train", "index": index})
+        assert len(env.case.steps) <= 6 and len(env.case.short) <= 50
+        for reply in env.oracle():
+            assert sum(len(str(message["content"])) for message in observation) <= 260
+            observation = env.step(reply)[0]
+    for split, length in LENGTHS.items():
+        contents = {task.metadata["content"] for task in env.tasks(split)}
+        assert len(contents) >= (length if split != "train" else 1_000)
+
+
+@pytest.mark.parametrize(("id", "kind"), [(id, kind) for id, kind in KINDS if id in GENTLE])
+def test_level_0_is_as_level_1_where_it_is_not_gentler(id: str, kind: str) -> None:
+    make_case = make(id).kinds[kind]
+    sizes = []
+    for seed in range(8):
+        gentle, first = make_case(Draw(seed, 0)), make_case(Draw(seed, 1))
+        sizes.append(len(json.dumps(gentle.site.state())) / len(json.dumps(first.site.state())))
+        if kind not in GENTLE[id]:
+            assert (gentle.goal, gentle.steps, gentle.goal_state) == (first.goal, first.steps, first.goal_state)
+    assert (max(sizes) < 1) == (kind in GENTLE[id])
 
 
 def test_a_script_that_names_no_element_says_so() -> None:
