@@ -32,7 +32,6 @@ class Access(WebEnv):
     """
 
     key = "web/Access-v0"
-    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "grant": grant,
         "revoke": revoke,

@@ -32,7 +32,6 @@ class Board(WebEnv):
     """
 
     key = "web/Board-v0"
-    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "triage": triage,
         "duplicate": duplicate,

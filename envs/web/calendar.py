@@ -32,7 +32,6 @@ class Calendar(WebEnv):
     """
 
     key = "web/Calendar-v0"
-    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "schedule": schedule,
         "move": move,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from envs.web.sites.crm import edit, hand_over, look_up, note
+from envs.web.sites.crm.tasks import edit, hand_over, look_up, note
 from envs.web.web_env import WebEnv
 
 
@@ -21,9 +21,11 @@ class CRM(WebEnv):
     are both.
     Episode end: terminated by stop, answer or report_impossible; truncated after 40 turns, when the site is judged
     as it is.
-    Kinds: edit, note, hand-over, look-up. About a tenth of edit cannot be reached, because there is no such customer.
-    Arguments: `kind`; `level`, 1 to 3: more customers, several of one name; `engine`, `view`, `max_chars`,
-    `browser` as in `web/Widgets-v0`.
+    Kinds: edit, note, hand-over, look-up. About a tenth of edit cannot be reached, because there is no such customer;
+    at level 0 all can be.
+    Arguments: `kind`; `level`, 1 to 3: more customers, several of one name; or 0 for gentler edit and look-up: the job
+    title of one of three customers, who are listed without a search; other kinds are as at level 1; `engine`, `view`,
+    `max_chars`, `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.

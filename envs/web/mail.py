@@ -32,7 +32,6 @@ class Mail(WebEnv):
     """
 
     key = "web/Mail-v0"
-    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "reply": reply,
         "forward": forward,

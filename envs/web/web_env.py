@@ -34,7 +34,7 @@ class WebEnv(PageTask):
 
     Args:
         kind: One kind of task only, "any" for all.
-        level: Difficulty, one of `levels`.
+        level: Difficulty, 1 to 3, or 0 for the first pages of a model, which some kinds have and others are as at 1.
         engine: "dom" reads and acts on the HTML in this process; "chromium" shows the same pages in a browser.
         view: "text"; with the engine "chromium" also "screenshot" and "marks", which add a picture of the page and
             tools that act on points of it.
@@ -48,7 +48,7 @@ class WebEnv(PageTask):
 
     key: ClassVar[str]
     kinds: ClassVar[Mapping[str, Kind]]
-    levels: ClassVar[Sequence[int]] = (1, 2, 3)
+    levels: ClassVar[Sequence[int]] = (0, 1, 2, 3)
     parts: ClassVar[Sequence[str]] = ("state", "answer")
     purpose: ClassVar[str]  # what the site is, for the opening
     max_turns = 30

@@ -47,7 +47,6 @@ class Widgets(WebEnv):
     """
 
     key = "web/Widgets-v0"
-    levels = (0, 1, 2, 3)
     kinds: ClassVar = {
         "press": press,
         "tick": tick,

@@ -22,8 +22,9 @@ class Wiki(WebEnv):
     Episode end: terminated by stop, answer or report_impossible; truncated after 25 turns, when the site is judged
     as it is.
     Kinds: hops, correct.
-    Arguments: `kind`; `level`, 1 to 3: more articles, and one more link to follow; `engine`, `view`, `max_chars`,
-    `browser` as in `web/Widgets-v0`.
+    Arguments: `kind`; `level`, 1 to 3: more articles, and one more link to follow; or 0 for both kinds in a wiki of
+    three short articles, which the main page lists: hops asks for a river, correct for a number of two digits;
+    `engine`, `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.

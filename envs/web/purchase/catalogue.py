@@ -7,13 +7,16 @@ from typing import Any
 
 from envs.web.site import Request
 from envs.web.sites.app import NotFound, action, one, page
-from envs.web.sites.html import button, form, heading, hidden, items, join, paragraph, select, table, text
+from envs.web.sites.html import EMPTY, button, form, heading, hidden, items, join, paragraph, select, table, text
 from envs.web.sites.shop.pictures import picture
 from envs.web.sites.shop.storefront import Storefront, found, money, stars
 
 
 class Catalogue(Storefront):
-    """The shop. Data: `products`, whose `prices` depend on the size, and `orders`."""
+    """The shop. Data: `products`, whose `prices` depend on the size, and `orders`.
+
+    What there is no choice of, and features that a product does not have, take no room on its page.
+    """
 
     def navigation(self) -> Mapping[str, str]:
         """Home only: nothing is kept in a cart."""
@@ -23,18 +26,19 @@ class Catalogue(Storefront):
     def product(self, request: Request, id: str) -> Any:
         """Show a product with its features and options."""
         product = self._product(id)
-        sizes = {size: f"{size} ({money(cents)})" for size, cents in product["prices"].items()}
-        order = form(
-            "/buy",
-            hidden(product=id),
-            select("Colour", "colour", list(product["stock"])),
-            select("Size", "size", sizes),
-            button("Buy now"),
-        )
+        prices = {size: money(cents) for size, cents in product["prices"].items()}
         top = join(picture(product, "large"), paragraph(f"{product['category']}. Rated {stars(product)}.", "muted"))
-        prices = table(("Size", "Price"), [(size, money(cents)) for size, cents in product["prices"].items()])
         features = items(text(each) for each in product["features"])
-        return product["name"], join(top, heading("Features"), features, heading("Prices"), prices, order)
+        if len(prices) == 1:
+            size = hidden(size=next(iter(prices)))
+            offer = paragraph(f"Price: {next(iter(prices.values()))}")
+        else:
+            size = select("Size", "size", {size: f"{size} ({price})" for size, price in prices.items()})
+            offer = join(heading("Prices"), table(("Size", "Price"), prices.items()))
+        colour = select("Colour", "colour", list(product["stock"]))
+        order = form("/buy", hidden(product=id), colour, size, button("Buy now"))
+        details = join(heading("Features"), features) if product["features"] else EMPTY
+        return product["name"], join(top, details, offer, order)
 
     @action("/buy")
     def buy(self, request: Request) -> str:

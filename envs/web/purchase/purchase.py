@@ -19,15 +19,17 @@ class Purchase(WebEnv):
     Tools: click, type, select, press, scroll, back, switch_tab, stop, answer, report_impossible; offered in
     `info["tools"]` in full style.
     Reward: at the end, r_type · (features + options + price met) / (features + options + 1), from 0 to 1. The features
-    asked for are two or three, the options colour and size, the price is at most the one that is named. r_type is 0 if
+    asked for are two or three, the options colour and size, the price is at most the one that is named; at level 0 the
+    colour alone is asked for, so that there are no features to meet and any price is met. r_type is 0 if
     the name of what was bought has no word in common with that of the product that the request was made from; else 1
     within the kind or the category, or with more than a fifth of its words; else 0.5, below a tenth 0.1. Named parts:
     `type`, `features`, `options`, `price`, each from 0 to 1; the reward is not their product. Success is a reward of 1.
     Metrics: `calls` and `errors` of the turn; at the end `score`, the reward.
     Episode end: terminated by the first purchase, or by stop, answer or report_impossible without one, which earn 0;
     truncated after 30 turns.
-    Arguments: `level`, 1 to 3: more products of a kind, and more kinds; `kind`, of which there is one, `request`;
-    `engine`, `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
+    Arguments: `level`, 1 to 3: more products of a kind, and more kinds; or 0 for a gentler request: one of three
+    products, which the home page lists, in one of two colours; `kind`, of which there is one, `request`; `engine`,
+    `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the shop's data and of the page as it stands.
     Source and licence: generated, none of WebShop's products. Version history: v0.

@@ -18,7 +18,7 @@ class Request:
 
     Attributes:
         product: The product that it was made from, with `name`, `kind` and `category`.
-        features: What the product must be.
+        features: What the product must be; it may be nothing.
         options: What must be chosen, such as `{"colour": "Oak"}`.
         most: The highest price in cents.
     """
@@ -49,7 +49,7 @@ class Request:
         reward = float(type_reward * Fraction(features + options + price, wishes))
         parts = {
             "type": float(type_reward),
-            "features": features / len(self.features),
+            "features": features / len(self.features) if self.features else 1.0,
             "options": options / len(self.options),
             "price": float(price),
         }

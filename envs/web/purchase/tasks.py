@@ -31,10 +31,47 @@ _SIZES = ("Small", "Medium", "Large")
 
 
 def request(draw: Draw) -> Case:
+    """Buy what is described: at level 0 a kind of product in a colour, else one with features, a size and a price."""
+    return _plain_request(draw) if draw.level == 0 else _full_request(draw)
+
+
+def _plain_request(draw: Draw) -> Case:
+    """Buy one of three products, each named by one word and of one size, in one of two colours."""
+    products: list[dict[str, Any]] = []
+    for category in draw.some(list(_KINDS), 3):
+        kind = _KINDS[category][0].split()[-1]
+        product = {
+            **{"id": f"p{len(products) + 1}", "category": category, "kind": kind, "name": kind.capitalize()},
+            **{"rating": draw.number(20, 50), "features": [], "stock": dict.fromkeys(draw.some(_COLOURS, 2), 20)},
+        }
+        price = draw.number(40, 199) * 100
+        products.append({**product, "price": price, "prices": {"Medium": price}})
+    target, other, _ = draw.shuffle(products)
+    colour, other_colour = draw.shuffle(list(target["stock"]))
+    site = Catalogue({"products": products, "orders": []})
+    what = f"a {target['kind']} in {colour.lower()}"
+    goal = draw.one((f"Find {what} and buy it.", f"I am looking for {what}. Please buy one.", f"Buy {what}."))
+    steps = [click(target["name"]), choose("Colour", colour), click("Buy now")]
+    misses = {
+        "not bought": [*steps[:-1], STOP],
+        "reported as impossible": [IMPOSSIBLE],
+        "another colour": [steps[0], choose("Colour", other_colour), steps[-1]],
+        "another product": [click(other["name"]), steps[-1]],
+    }
+    wish = Request(target, (), {"colour": colour}, target["price"])
+    return Case(
+        *("request", goal, f"buy {target['name']} in {colour}", site, {}, steps),
+        misses=misses,
+        part_scores={"another colour": 0.5},
+        grade=wish,
+    )
+
+
+def _full_request(draw: Draw) -> Case:
     """Buy what is described; among its like are one that lacks a feature and one that costs too much."""
     products = _products(draw)
     target = draw.one(products)
-    features = draw.some(target["features"], (2, 2, 3)[draw.level - 1])
+    features = draw.some(target["features"], draw.by_level(2, 2, 3))
     colour, size = draw.one(list(target["stock"])), draw.one(_SIZES[1:])
     most = 500 * (target["prices"][size] // 500 + draw.number(1, 3))
     # The neighbours are made so that what each of them earns is known.
@@ -93,8 +130,8 @@ def _products(draw: Draw) -> list[dict[str, Any]]:
     products: list[dict[str, Any]] = []
     prices = iter(draw.some(range(40, 200), 80))
     for category, kinds in _KINDS.items():
-        for kind in draw.some(kinds, (1, 2, 3)[draw.level - 1]):
-            for make in draw.some(_MAKES, (3, 4, 5)[draw.level - 1]):
+        for kind in draw.some(kinds, draw.by_level(1, 2, 3)):
+            for make in draw.some(_MAKES, draw.by_level(3, 4, 5)):
                 product = {
                     "id": f"p{len(products) + 1}",
                     "category": category,

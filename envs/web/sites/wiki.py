@@ -32,6 +32,7 @@ _TOWN_ENDS, _RIVER_ENDS = ("ham", "stad", "berg", "ton"), ("a", "ine", "ava", "u
 _WORKS = ("The Long Winter", "Salt and Stone", "A Quiet Harbour", "Seven Bridges", "The Glass Orchard", "Night Ferry")
 _JOBS = ("painter", "composer", "engineer", "poet", "botanist", "judge")
 PLURALS = {"town": "Towns", "person": "People", "river": "Rivers"}
+FEW = 8  # articles that the main page lists itself, without a search
 
 
 class Encyclopedia(App):
@@ -42,9 +43,18 @@ class Encyclopedia(App):
 
     @page("/")
     def main(self, request: Request) -> Any:
-        """Show the search and the kinds of articles."""
+        """Show the search and the kinds of articles, or all of few articles."""
+        if self.is_small():
+            return "Main page", self._listing(sorted(self.data["articles"]))
         kinds = items(link(name, f"/kind/{kind}") for kind, name in PLURALS.items())
         return "Main page", join(self._search(""), kinds, paragraph(f"{len(self.data['articles'])} articles", "muted"))
+
+    def is_small(self) -> bool:
+        """Return whether the articles are so few that the main page lists them."""
+        return len(self.data["articles"]) <= FEW
+
+    def _listing(self, titles: list[str]) -> Markup:
+        return items(link(each, f"/wiki/{_slug(each)}") for each in titles)
 
     def _search(self, word: str) -> Markup:
         return form("/search", field("Search articles", "q", word, type="search"), button("Search"), method="get")
@@ -55,16 +65,14 @@ class Encyclopedia(App):
         word = one(request.query, "q")
         titles = [*self.data["articles"], *self.data["redirects"]]
         matches = sorted(each for each in titles if word and word.casefold() in each.casefold())
-        listing = items(link(each, f"/wiki/{_slug(each)}") for each in matches[:20])
-        return "Search", join(
-            self._search(word), listing if matches else paragraph("No article has this in its title.")
-        )
+        listing = self._listing(matches[:20]) if matches else paragraph("No article has this in its title.")
+        return "Search", join(self._search(word), listing)
 
     @page("/kind/")
     def kind(self, request: Request, kind: str) -> Any:
         """List the articles of a kind."""
         titles = sorted(title for title, each in self.data["articles"].items() if each["kind"] == kind)
-        return PLURALS[kind], items(link(each, f"/wiki/{_slug(each)}") for each in titles)
+        return PLURALS[kind], self._listing(titles)
 
     @page("/wiki/")
     def article(self, request: Request, slug: str) -> Any:
@@ -79,7 +87,7 @@ class Encyclopedia(App):
             (name, link(value, f"/wiki/{_slug(value)}") if value in self.data["articles"] else value)
             for name, value in article["facts"].items()
         ]
-        text = paragraph(article["text"])
+        text = paragraph(article["text"]) if article["text"] else Markup("")
         edit = link("Edit this article", f"/edit/{_slug(title)}")
         return title, join(note, text, table(("Fact", ""), rows), edit)
 
@@ -116,6 +124,9 @@ def _title(slug: str) -> str:
 
 
 def _wiki(draw: Draw) -> Encyclopedia:
+    """A wiki of towns, people and rivers, at level 0 of three towns alone."""
+    if draw.level == 0:
+        return _small_wiki(draw)
     count = 3 + 2 * draw.level
     starts = draw.shuffle(_STARTS)
     towns = [f"{start}{draw.one(_TOWN_ENDS)}" for start in starts[:count]]
@@ -147,7 +158,20 @@ def _wiki(draw: Draw) -> Encyclopedia:
     return Encyclopedia({"articles": articles, "redirects": redirects})
 
 
-_ASKS = {  # ways from a kind of article, and the last fact
+def _small_wiki(draw: Draw) -> Encyclopedia:
+    """A wiki of towns whose names end alike, with short articles that have no links to others."""
+    starts = draw.some(_STARTS, 6)
+    mayors = draw.some(FIRST, 3)
+    articles: dict[str, dict[str, Any]] = {}
+    for place, start in enumerate(starts[:3]):
+        river = f"{starts[place + 3]}{_RIVER_ENDS[0]}"
+        facts = {"River": river, "Mayor": mayors[place], "Inhabitants": str(draw.number(10, 99))}
+        articles[f"{start}{_TOWN_ENDS[0]}"] = {"kind": "town", "facts": facts, "text": ""}
+    return Encyclopedia({"articles": articles, "redirects": {}})
+
+
+_ASKS: dict[int, tuple[tuple[str, tuple[str, ...], str], ...]] = {  # ways from a kind of article, and the last fact
+    0: (("town", (), "River"),),
     1: (
         ("town", ("River",), "Length in km"),
         ("town", ("Mayor",), "Year of birth"),
@@ -176,12 +200,14 @@ _PHRASES = {
 }
 
 
-def _find(title: str) -> list[Step]:
+def _find(site: Encyclopedia, title: str) -> list[Step]:
+    if site.is_small():
+        return [click(title)]
     return [fill("Search articles", title), click("Search"), click(title)]
 
 
 def hops(draw: Draw) -> Case:
-    """Answer a question over two to four linked articles."""
+    """Answer a question over two to four linked articles, at level 0 over one."""
     site = _wiki(draw)
     articles = site.data["articles"]
     kind, way, last = draw.one(_ASKS[draw.level])
@@ -203,7 +229,7 @@ def hops(draw: Draw) -> Case:
             f"Answer with {question}, as the wiki gives it.",
         )
     )
-    steps = [*_find(name), *clicks]
+    steps = [*_find(site, name), *clicks]
     others = [each["facts"][last] for title, each in articles.items() if last in each["facts"] and title != here]
     other = next((each for each in others if each != result), f"{result}0")
     misses = {
@@ -219,8 +245,8 @@ def correct(draw: Draw) -> Case:
     site = _wiki(draw)
     articles = site.data["articles"]
     town, other = draw.some([title for title, each in articles.items() if each["kind"] == "town"], 2)
-    if draw.level == 1:
-        value = f"{draw.number(10, 99)}{draw.number(100, 999)}"
+    if draw.level < 2:
+        value = str(draw.number(10, 99)) + draw.by_level("", f"{draw.number(100, 999)}", "", "")
         what = f"to {value}"
     else:
         value = articles[other]["facts"]["Inhabitants"]
@@ -236,9 +262,9 @@ def correct(draw: Draw) -> Case:
     )
 
     def steps(title: str, value: str) -> list[Step]:
-        first = [*_find(other), click("Main page")] if draw.level > 1 else []
+        first = [*_find(site, other), click("Main page")] if draw.level > 1 else []
         edit = [click("Edit this article"), fill("Inhabitants", value), click("Save article"), STOP]
-        return [*first, *_find(title), *edit]
+        return [*first, *_find(site, title), *edit]
 
     goal_state = changed(site)
     goal_state["articles"][town]["facts"]["Inhabitants"] = value
@@ -246,7 +272,13 @@ def correct(draw: Draw) -> Case:
         "another article": steps(other, f"{value}1" if draw.level > 1 else value),
         "not saved": [*steps(town, value)[:-2], STOP],
         "another number": steps(town, f"{value}0"),
-        "another fact": [*_find(town), click("Edit this article"), fill("Mayor", value), click("Save article"), STOP],
+        "another fact": [
+            *_find(site, town),
+            click("Edit this article"),
+            fill("Mayor", value),
+            click("Save article"),
+            STOP,
+        ],
     }
     short = f"inhabitants of {town} {what}"
     return Case("correct", goal, short, site, goal_state, steps(town, value), misses)

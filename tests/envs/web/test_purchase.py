@@ -83,6 +83,22 @@ def test_the_parts_of_near_misses(level: int) -> None:
         assert info["metrics"]["score"] == pytest.approx(case.part_scores.get(name, 0.0))
 
 
+def test_without_features_a_colour_and_any_price_are_what_counts() -> None:
+    env = make("web/Purchase-v0", level=0)
+    env.reset(seed=0, options={"split": "test", "index": 3})
+    case = env.case
+    parts = {
+        "another colour": (1.0, 1.0, 0.0, 1.0),
+        "another product": (0.0, 1.0),
+        "not bought": (0.0, 0.0, 0.0, 0.0),
+    }
+    for name, values in parts.items():
+        info = play(env, 3, case.misses[name], split="test")
+        assert tuple(info["rewards"].values())[: len(values)] == values, name
+        assert info["metrics"]["score"] == case.part_scores.get(name, 0.0)
+    assert case.part_scores == {"another colour": 0.5}
+
+
 def test_only_the_first_purchase_counts() -> None:
     env = make("web/Purchase-v0")
     env.reset(seed=0, options={"split": "test", "index": 0})

@@ -17,6 +17,20 @@ GENTLE = {  # the kinds whose tasks are gentler at level 0
     "web/Board-v0": ("triage", "count"),
     "web/Access-v0": ("revoke", "audit"),
     "web/Calendar-v0": ("move", "cancel"),
+    "web/Shop-v0": ("look-up",),
+    "web/Purchase-v0": ("request",),
+    "web/CRM-v0": ("edit", "look-up"),
+    "web/Wiki-v0": ("hops", "correct"),
+}
+SHORT = {  # those whose episodes at level 0 fit the bundled model's limit
+    "web/Mail-v0": ("archive", "look-up"),
+    "web/Board-v0": ("triage", "count"),
+    "web/Access-v0": ("revoke",),
+    "web/Calendar-v0": ("cancel",),
+    "web/Shop-v0": ("look-up",),
+    "web/Purchase-v0": ("request",),
+    "web/CRM-v0": ("look-up",),
+    "web/Wiki-v0": ("hops",),
 }
 KINDS = [(id, kind) for id in SITES for kind in make(id).kinds]
 SEEDS = range(3)
@@ -98,28 +112,16 @@ def test_level_0_has_short_pages_few_turns_and_tasks_for_all_splits(id: str, kin
     env = make(id, kind=kind, level=0, style="short")
     for index in range(8):
         observation, _ = env.reset(seed=0, options={"split": "train", "index": index})
-        assert len(env.case.steps) <= 4 and len(env.case.short) <= 50
+        assert len(env.case.steps) <= 6 and len(env.case.short) <= 50
         for reply in env.oracle():
             assert sum(len(str(message["content"])) for message in observation) <= 320
-            assert not str(reply["content"]).startswith("type")
             observation = env.step(reply)[0]
     for split, length in LENGTHS.items():
         contents = {task.metadata["content"] for task in env.tasks(split)}
         assert len(contents) >= (length if split != "train" else 1_000)
 
 
-@pytest.mark.parametrize(
-    ("id", "kind"),
-    [
-        *(
-            ("web/Mail-v0", "archive"),
-            ("web/Mail-v0", "look-up"),
-            ("web/Board-v0", "triage"),
-            ("web/Board-v0", "count"),
-        ),
-        *(("web/Access-v0", "revoke"), ("web/Calendar-v0", "cancel")),
-    ],
-)
+@pytest.mark.parametrize(("id", "kind"), [(id, kind) for id, kinds in SHORT.items() for kind in kinds])
 def test_an_episode_of_level_0_leaves_the_bundled_model_room_for_a_mistake(id: str, kind: str) -> None:
     """Its episodes have at most 512 tokens, which are bytes, with two for each message."""
     env = make(id, kind=kind, level=0, style="short")

@@ -36,38 +36,45 @@ class Shop(Storefront):
     """A shop. Data: `products`, `cart`, `coupons`, `coupon`, the one in use, `orders`, `returns`."""
 
     def navigation(self) -> Mapping[str, str]:
-        """Home, cart and orders."""
+        """Home, cart, and orders if there are any."""
         pieces = sum(line["quantity"] for line in self.data["cart"])
-        return {"Home": "/", f"Cart ({pieces})": "/cart", "My orders": "/orders"}
+        orders = {"My orders": "/orders"} if self.data["orders"] else {}
+        return {"Home": "/", f"Cart ({pieces})": "/cart", **orders}
 
     @page("/product/")
     def product(self, request: Request, id: str) -> Any:
         """Show a product with its options."""
         product = self._product(id)
-        facts = table(
-            ("Price", "Rating", "Weight", "Warranty"),
-            [(money(product["price"]), stars(product), product["weight"], product["warranty"])],
-        )
-        stock = items(
-            paragraph(f"{colour}: {f'{count} in stock' if count else 'sold out'}")
-            for colour, count in product["stock"].items()
-        )
-        options = join(
-            tag("option", text(colour), value=colour, disabled=not count) for colour, count in product["stock"].items()
-        )
-        colours = join(
-            tag("label", text("Colour"), for_="f-colour"), tag("select", options, id="f-colour", name="colour")
-        )
+        values = {"Price": money(product["price"]), "Rating": stars(product)}
+        values.update({key.capitalize(): product[key] for key in ("weight", "warranty") if key in product})
+        facts = table(tuple(values), [tuple(values.values())])
+        stock, colour = self._colours(product)
         is_sold_out = not any(product["stock"].values())
         buy = form(
             "/cart/add",
             hidden(product=id),
-            tag("div", colours, class_="field"),
+            colour,
             field("Quantity", "quantity", 1, type="number", min=1, max=MOST, required=True),
             button("Add to cart", disabled=is_sold_out),
         )
         top = join(picture(product, "large"), paragraph(product["category"], "muted"))
-        return product["name"], join(top, facts, heading("Colours"), stock, buy)
+        return product["name"], join(top, facts, stock, buy)
+
+    def _colours(self, product: Mapping[str, Any]) -> tuple[Markup, Markup]:
+        """What is in stock, and the field that says which colour; of one colour there is no choice."""
+        colours = product["stock"]
+        stock = items(
+            paragraph(f"{colour}: {f'{count} in stock' if count else 'sold out'}") for colour, count in colours.items()
+        )
+        if len(colours) == 1:
+            return join(heading("Colours"), stock), hidden(colour=next(iter(colours)))
+        options = join(
+            tag("option", text(colour), value=colour, disabled=not count) for colour, count in colours.items()
+        )
+        choice = join(
+            tag("label", text("Colour"), for_="f-colour"), tag("select", options, id="f-colour", name="colour")
+        )
+        return join(heading("Colours"), stock), tag("div", choice, class_="field")
 
     @action("/cart/add")
     def add(self, request: Request) -> str:

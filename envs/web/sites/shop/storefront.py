@@ -27,6 +27,7 @@ from envs.web.sites.shop.pictures import picture
 CATEGORIES = ("Lamps", "Chairs", "Desks", "Shelves")
 SORTING = {"name": "Name", "price": "Price, lowest first", "rating": "Rating, highest first"}
 PER_PAGE = 8
+FEW = 4  # products that the home page lists itself, without a search
 
 
 def money(cents: int) -> str:
@@ -41,7 +42,9 @@ class Storefront(App):
 
     @page("/")
     def home(self, request: Request) -> Any:
-        """Show the search and the categories."""
+        """Show the search and the categories, or all of few products."""
+        if self.is_small():
+            return "Welcome to Homely", items(_name(each) for each in self.data["products"])
         links = items(link(each, f"/search?category={each}") for each in CATEGORIES)
         return "Welcome to Homely", join(self._search(""), heading("Categories"), links)
 
@@ -77,6 +80,10 @@ class Storefront(App):
             Markup("") if is_last else link("Next page", f"/search?{query}&page={number + 1}"),
         )
         return "Products", join(self._search(word), controls, paragraph(f"{len(matches)} products"), listing, more)
+
+    def is_small(self) -> bool:
+        """Return whether the products are so few that the home page lists them."""
+        return len(self.data["products"]) <= FEW
 
     def _search(self, word: str) -> Markup:
         return form("/search", field("Search the shop", "q", word, type="search"), button("Search"), method="get")

@@ -20,12 +20,12 @@ TODAY = date(2031, 6, 16)
 
 def _shop(draw: Draw) -> Shop:
     """A shop with some products, of which several have nearly the same name, and orders of the past."""
-    count = (2, 4, 6)[draw.level - 1]
+    count = draw.by_level(2, 2, 4, 6)
     products: list[dict[str, Any]] = []
     prices = iter(draw.some(range(15, 250), 80))
     for category in CATEGORIES:
         for make in draw.some(_MAKES, count):
-            for size in ("", " large")[: 1 + draw.chance(0.3 * (draw.level - 1))]:
+            for size in ("", " large")[: 1 + draw.chance(draw.by_level(0.0, 0.0, 0.3, 0.6))]:
                 colours = draw.some(_COLOURS, draw.number(2, 3))
                 products.append(
                     {
@@ -42,7 +42,7 @@ def _shop(draw: Draw) -> Shop:
                     }
                 )
     orders = []
-    for number in range(draw.level + 1):
+    for number in range(draw.by_level(2, 2, 3, 4)):
         lines = [
             {"product": each["id"], "colour": next(iter(each["stock"])), "quantity": draw.number(1, 3)}
             for each in draw.some(products, 2)
@@ -51,6 +51,24 @@ def _shop(draw: Draw) -> Shop:
         orders.append(
             {"number": 1001 + number, "day": day.isoformat(), "lines": lines, **_customer(draw), "total": 9900}
         )
+    return _open(draw, products, orders)
+
+
+def _small_shop(draw: Draw) -> Shop:
+    """A shop without orders and with three products of one category, each in a colour of its own."""
+    category = draw.one(CATEGORIES)
+    products = [
+        {
+            **{"id": f"p{place + 1}", "name": f"{make} {_NOUNS[category]}", "category": category},
+            **{"price": draw.number(15, 249) * 100, "rating": draw.number(20, 50), "stock": {colour: 15}},
+        }
+        for place, (make, colour) in enumerate(zip(draw.some(_MAKES, 3), draw.some(_COLOURS, 3), strict=True))
+    ]
+    return _open(draw, products, [])
+
+
+def _open(draw: Draw, products: list[dict[str, Any]], orders: list[dict[str, Any]]) -> Shop:
+    """A shop that nothing has been done in today."""
     data = {
         **{
             "products": draw.shuffle(products),
@@ -89,6 +107,13 @@ def _ordered(
     next(each for each in goal["products"] if each["id"] == product["id"])["stock"][colour] -= quantity
     goal["cart"] = []
     return goal
+
+
+def _find(shop: Shop, product: dict[str, Any]) -> list[Step]:
+    """A script that opens the page of a product."""
+    if shop.is_small():
+        return [click(product["name"])]
+    return [fill("Search the shop", product["name"]), click("Search"), click(product["name"])]
 
 
 def _buy(product: dict[str, Any], colour: str, quantity: int, customer: dict[str, str], *first: Step) -> list[Step]:
@@ -166,7 +191,7 @@ def cheapest(draw: Draw) -> Case:
     shop, customer = _shop(draw), _customer(draw)
     category = draw.one(CATEGORIES)
     products = sorted((each for each in shop.data["products"] if each["category"] == category), key=_price)
-    least = sorted(each["rating"] for each in products)[(0, len(products) // 2, len(products) // 2)[draw.level - 1]]
+    least = sorted(each["rating"] for each in products)[draw.by_level(0, 0, len(products) // 2, len(products) // 2)]
     fitting = [each for each in products if each["rating"] >= least]
     product, colour = fitting[0], next(iter(fitting[0]["stock"]))
     condition = f" that is rated {least / 10:.1f} or better" if draw.level > 1 else ""
@@ -258,11 +283,11 @@ def return_item(draw: Draw) -> Case:
 
 
 def look_up(draw: Draw) -> Case:
-    """Say a fact about a product, which only its own page tells."""
-    shop = _shop(draw)
+    """Say a fact about a product, which only its own page tells; at level 0 the colour of one of three."""
+    shop = draw.by_level(_small_shop, _shop, _shop, _shop)(draw)
     product, other = draw.some(shop.data["products"], 2)
-    key = draw.one(("weight", "warranty"))
-    while other[key] == product[key]:
+    key = draw.one(draw.by_level(("colour",), *[("weight", "warranty")] * 3))
+    while _fact(other, key) == _fact(product, key):
         other = draw.one(shop.data["products"])
     goal = draw.one(
         (
@@ -271,12 +296,16 @@ def look_up(draw: Draw) -> Case:
             f"I would like to know the {key} of {product['name']}. Do not order anything, only answer.",
         )
     )
-    path = [fill("Search the shop", product["name"]), click("Search"), click(product["name"])]
+    path = _find(shop, product)
     misses = {
-        "that of another product": [*path, answer(other[key])],
+        "that of another product": [*path, answer(_fact(other, key))],
         "no answer": [*path, STOP],
-        "the item in the cart": [*path, click("Add to cart"), answer(product[key])],
+        "the item in the cart": [*path, click("Add to cart"), answer(_fact(product, key))],
     }
-    steps = [*path, answer(product[key])]
+    steps = [*path, answer(_fact(product, key))]
     short = f"{key} of {product['name']}?"
-    return Case("look-up", goal, short, shop, shop.verified(), steps, misses, answer=product[key])
+    return Case("look-up", goal, short, shop, shop.verified(), steps, misses, answer=_fact(product, key))
+
+
+def _fact(product: dict[str, Any], key: str) -> str:
+    return str(next(iter(product["stock"])) if key == "colour" else product[key])

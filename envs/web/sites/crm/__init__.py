@@ -1,0 +1,1 @@
+"""A register of customers: search, details, notes, stages, owners."""
