@@ -26,7 +26,7 @@ class Calendar(WebEnv):
     Arguments: `kind`; `level`, 1 to 3: more people, or 0 for a gentler calendar of move and cancel (one person, one day
     with 3 meetings), which is for other kinds as level 1; `engine`, `view`, `max_chars`, `browser` as in
     `web/Widgets-v0`.
-    Splits: drawn from seeds; no goal on the same data is in two splits.
+    Splits: drawn from seeds; no goal on the same data is in two splits, at level 0 no opening.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """

@@ -26,7 +26,7 @@ class CRM(WebEnv):
     Arguments: `kind`; `level`, 1 to 3: more customers, several of one name; or 0 for gentler edit and look-up: the job
     title of one of three customers, who are listed without a search; other kinds are as at level 1; `engine`, `view`,
     `max_chars`, `browser` as in `web/Widgets-v0`.
-    Splits: drawn from seeds; no goal on the same data is in two splits.
+    Splits: drawn from seeds; no goal on the same data is in two splits, at level 0 no opening.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """

@@ -26,7 +26,7 @@ class Shop(WebEnv):
     Arguments: `kind`; `level`, 1 to 3: more products with more similar names, and something in the cart already; or 0
     for a gentler look-up: the colour of one of three products, which the home page lists; other kinds are as at
     level 1; `engine`, `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
-    Splits: drawn from seeds; no goal on the same data is in two splits.
+    Splits: drawn from seeds; no goal on the same data is in two splits, at level 0 no opening.
     State: a digest of the shop's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """

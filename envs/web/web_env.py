@@ -15,12 +15,15 @@ from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task
 from envs.web.case import Case, Draw, Grade, Kind, Step
+from envs.web.dom.dom_page import DomPage
 from envs.web.engines import ENGINES
 from envs.web.page_task import PageTask
 from envs.web.script import call_of, element_of
 from envs.web.sites.verification import changes, partial_score
+from envs.web.view import View
 from envs.web.wording import INVALID, REPLY, RULES, words_of
 
+MOST_CHARS = 100_000  # of a page that is compared with others
 LENGTHS = {"train": 1_500, "val": 60, "test": 80}
 Index = Annotated[int, Field(description="The number of the element, as the page was last shown.")]
 
@@ -49,6 +52,8 @@ class WebEnv(PageTask):
     key: ClassVar[str]
     kinds: ClassVar[Mapping[str, Kind]]
     levels: ClassVar[Sequence[int]] = (0, 1, 2, 3)
+    # Whether tasks of level 0 are the same if their openings are: little of a small site is out of sight.
+    splits_by_opening: ClassVar[bool] = True
     parts: ClassVar[Sequence[str]] = ("state", "answer")
     purpose: ClassVar[str]  # what the site is, for the opening
     max_turns = 30
@@ -174,7 +179,9 @@ class WebEnv(PageTask):
         seed = int(rng.integers(2**48))
         kind = self.kind if self.kind != "any" else list(self.kinds)[int(rng.integers(len(self.kinds)))]
         case = _load_case(self.kinds[kind], seed, self.level)
-        content = json.dumps([case.goal, case.site.state()], sort_keys=True)
+        by_opening = self.level == 0 and self.splits_by_opening
+        identity = _opening(case) if by_opening else [case.goal, case.site.state()]
+        content = json.dumps(identity, sort_keys=True)
         digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
         metadata = {"kind": kind, "seed": seed, "level": self.level, "content": digest}
         return Task("", answer=case.answer or None, metadata=metadata)
@@ -203,6 +210,14 @@ class WebEnv(PageTask):
 @lru_cache(maxsize=1024)
 def _load_case(make: Kind, seed: int, level: int) -> Case:
     return make(Draw(seed, level))
+
+
+def _opening(case: Case) -> list[str]:
+    """What short style shows of a case at first."""
+    page = DomPage()
+    page.open(case.site.fork())
+    view = View(page.observe(), is_short=True, max_chars=MOST_CHARS)
+    return [case.short, *(view.text(part) for part in range(view.parts))]
 
 
 def _plain(text: str) -> str:

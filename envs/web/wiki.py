@@ -25,7 +25,7 @@ class Wiki(WebEnv):
     Arguments: `kind`; `level`, 1 to 3: more articles, and one more link to follow; or 0 for both kinds in a wiki of
     three short articles, which the main page lists: hops asks for a river, correct for a number of two digits;
     `engine`, `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
-    Splits: drawn from seeds; no goal on the same data is in two splits.
+    Splits: drawn from seeds; no goal on the same data is in two splits, at level 0 no opening.
     State: a digest of the site's data and of the page as it stands.
     Source and licence: generated. Version history: v0.
     """

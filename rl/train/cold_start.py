@@ -47,9 +47,10 @@ _KEY_SETTINGS = (
 )
 _OPTIONAL_SETTINGS = ("train_tasks", "microbatch_tokens", "checkpoint_activations")
 
+COPYING = "games/Recall-v0"
 COPYING_ADVICE = (
     "no sampled episode succeeds; where replies copy names or numbers from their prompts, --cold-start-from a run of "
-    "games/Recall-v0 teaches that first (docs/results.md, A cold start that can copy)"
+    f"{COPYING} teaches that first (docs/results.md, A cold start that can copy)"
 )
 
 log = logging.getLogger(__name__)

@@ -26,6 +26,9 @@ from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.run_folder import RunFolder
 
+# Entries of a config that say nothing of what the weights mean.
+_NO_ARCHITECTURE = dict.fromkeys(("_name_or_path", "architectures", "dtype", "transformers_version", "use_cache"))
+
 log = logging.getLogger(__name__)
 
 
@@ -166,7 +169,7 @@ class TrainedModel:
         pair: Any = load_pretrained(name, seed=s.seed, dtype=dtype)
         self.model, self.tokenizer = pair
         if source:
-            _take_over(self.model, source, dtype, f"--model {name}")
+            _take_over(self.model, self.tokenizer, source, dtype, f"--model {name}")
         if s.dtype == FAKE_FP8:
             quantise(self.model)
         if s.lora:
@@ -200,17 +203,25 @@ class TrainedModel:
         return bool(names)
 
 
-def _take_over(model: Any, source: str, dtype: torch.dtype, name: str) -> None:
-    """Give `model`, which messages call `name`, the weights of the model `source`. Raises `ValueError` for others."""
+def _take_over(model: Any, tokenizer: Any, source: str, dtype: torch.dtype, name: str) -> None:
+    """Give a model, which messages call `name`, the weights of the model `source`.
+
+    Raises `ValueError` for a source whose architecture or tokens are not those of the model.
+    """
+    if source == "tiny":
+        raise ValueError("--cold-start-from tiny: its weights are random; name a run or a model's folder")
     try:
-        weights = load_pretrained(source, dtype=dtype)[0].state_dict()
+        other, other_tokenizer = load_pretrained(source, dtype=dtype)
     except ValueError as error:
         raise ValueError(f"--cold-start-from: {error}") from None
-    own = model.state_dict()
-    for key in dict.fromkeys((*own, *weights)):
-        if key not in own or key not in weights or own[key].shape != weights[key].shape:
-            raise ValueError(f"--cold-start-from {source}: its weights are not those of {name}; they differ in {key}")
-    model.load_state_dict(weights)
+    config, other_config = ({**one.config.to_dict(), **_NO_ARCHITECTURE} for one in (model, other))
+    differences = [key for key in {**config, **other_config} if config.get(key) != other_config.get(key)]
+    if tokenizer.get_vocab() != other_tokenizer.get_vocab():
+        differences.append("the tokens")
+    if differences:
+        what = ", ".join(map(str, differences[:3]))
+        raise ValueError(f"--cold-start-from {source}: its model is not one like {name}; they differ in {what}")
+    model.load_state_dict(other.state_dict())
 
 
 @contextmanager

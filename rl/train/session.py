@@ -265,7 +265,7 @@ class Session:
         self.trainees.first.policy.sync_weights()
         source = "from the cache" if result.is_cached else f"in {time.monotonic() - start_time:.0f} s"
         self.console.say(f"cold start: {result.episodes} oracle episodes imitated ({source}); {result.measurement}")
-        if not result.measurement.success and not s.cold_start_from:
+        if not (result.measurement.success or s.cold_start_from or s.env == cold_start.COPYING):
             self.console.say(cold_start.COPYING_ADVICE)
 
     def _measure(self, validation_tickets: Sequence[Ticket]) -> Measurement:

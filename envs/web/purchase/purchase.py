@@ -30,7 +30,7 @@ class Purchase(WebEnv):
     Arguments: `level`, 1 to 3: more products of a kind, and more kinds; or 0 for a gentler request: one of three
     products, which the home page lists, in one of two colours; `kind`, of which there is one, `request`; `engine`,
     `view`, `max_chars`, `browser` as in `web/Widgets-v0`.
-    Splits: drawn from seeds; no goal on the same data is in two splits.
+    Splits: drawn from seeds; no goal on the same data is in two splits, at level 0 no opening.
     State: a digest of the shop's data and of the page as it stands.
     Source and licence: generated, none of WebShop's products. Version history: v0.
     """
@@ -43,12 +43,13 @@ class Purchase(WebEnv):
 
     def guide(self) -> Guide:
         """Say that the first purchase counts, and what it earns."""
+        features = "with each feature, the colour, the size and a price that is not too high"
+        asked = features if self.level else "in the colour that it names"
         return replace(
             super().guide(),
             goal=(
                 f"{self.purpose} The first thing that you buy ends the episode. You succeed if it is what the request "
-                "describes, with each feature, the colour, the size and a price that is not too high. What fits in "
-                "part earns a part."
+                f"describes, {asked}. What fits in part earns a part."
             ),
             rules=READING + self.point_rules(),
             ending="The episode ends when you press Buy now, or with nothing earned when you call stop, answer or "

@@ -36,10 +36,10 @@ def request(draw: Draw) -> Case:
 
 
 def _plain_request(draw: Draw) -> Case:
-    """Buy one of three products, each named by one word and of one size, in one of two colours."""
+    """Buy one of three products, each of another category and of one size, in one of two colours."""
     products: list[dict[str, Any]] = []
     for category in draw.some(list(_KINDS), 3):
-        kind = _KINDS[category][0].split()[-1]
+        kind = draw.one(_KINDS[category])
         product = {
             **{"id": f"p{len(products) + 1}", "category": category, "kind": kind, "name": kind.capitalize()},
             **{"rating": draw.number(20, 50), "features": [], "stock": dict.fromkeys(draw.some(_COLOURS, 2), 20)},

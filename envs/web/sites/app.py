@@ -70,7 +70,7 @@ class App:
         """Answer a request; an unknown path, and values that no page offers, with a page that says so."""
         try:
             return self._answer(request)
-        except (NotFound, KeyError, IndexError, ValueError):
+        except (NotFound, KeyError, IndexError, ValueError, OverflowError):
             text = paragraph("This page does not exist.")
             return Response(self._page("Page not found", text), status=404)
 
@@ -99,10 +99,11 @@ class App:
         return self.links
 
     def _answer(self, request: Request) -> Response:
-        name = self._handlers.get((request.method, request.path))
+        is_prefix = request.path.endswith("/") and request.path != "/"  # of pages that have a name
+        name = None if is_prefix else self._handlers.get((request.method, request.path))
         rest: tuple[str, ...] = ()
         head, _, tail = request.path.rpartition("/")
-        if name is None and head:
+        if name is None and head and tail:
             name = self._handlers.get((request.method, f"{head}/"))
             rest = (tail,)
         if name is None:

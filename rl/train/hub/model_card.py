@@ -70,7 +70,11 @@ def _is_local(model: str) -> bool:
 def _body(settings: Settings, parts: Mapping[str, Any], summary: Mapping[str, Any], env: str, name: str) -> str:
     algo, model = public_name(settings.algo), public_name(settings.model)
     origin = "a model of about one million parameters, initialised at random" if settings.is_tiny else f"`{model}`"
-    start = f"It first imitated {settings.cold_start} oracle episodes. " if settings.cold_start else ""
+    source = f", beginning with the weights of `{public_name(settings.cold_start_from)}`"
+    start = (
+        f"It first imitated oracle episodes, at most {settings.cold_start}{source * bool(settings.cold_start_from)}. "
+    )
+    start *= bool(settings.cold_start)
     rows = [f"| `{key}` | `{value}` |" for key, value in _hyperparameters(settings)]
     slots = [f"| `{slot}` | `{text}` |" for slot, text in parts.items() if text]
     return "\n".join(
@@ -124,6 +128,7 @@ def _hyperparameters(settings: Settings) -> list[tuple[str, Any]]:
     """Return the settings that are worth a row: all but those about this machine and those that are empty."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in HIDDEN}
     values["env_arg"] = ", ".join(map(_public_argument, settings.env_arg))
+    values["cold_start_from"] = public_name(settings.cold_start_from) if settings.cold_start else ""
     return [(name, value) for name, value in values.items() if value not in (None, "", [], False)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from envs.web.case import Draw
 from envs.web.script import element_of
 from envs.web.site import Request
-from envs.web.web_env import LENGTHS
+from envs.web.web_env import LENGTHS, WebEnv
 from tests.support.web_scripts import SITES, make, play
 
 GENTLE = {  # the kinds whose tasks are gentler at level 0
@@ -107,6 +107,12 @@ def test_an_episode_leaves_the_case_as_it_was(id: str, kind: str) -> None:
     assert json.dumps(env.case.site.state()) == before
 
 
+def opening(env: WebEnv, split: str, index: int) -> str:
+    """The first page of a task with its goal, in short style."""
+    observation, _ = env.reset(seed=0, options={"split": split, "index": index})
+    return str(observation[0]["content"])
+
+
 @pytest.mark.parametrize(("id", "kind"), [(id, kind) for id, kinds in GENTLE.items() for kind in kinds])
 def test_level_0_has_short_pages_few_turns_and_tasks_for_all_splits(id: str, kind: str) -> None:
     env = make(id, kind=kind, level=0, style="short")
@@ -116,9 +122,11 @@ def test_level_0_has_short_pages_few_turns_and_tasks_for_all_splits(id: str, kin
         for reply in env.oracle():
             assert sum(len(str(message["content"])) for message in observation) <= 320
             observation = env.step(reply)[0]
+    openings = {}
     for split, length in LENGTHS.items():
-        contents = {task.metadata["content"] for task in env.tasks(split)}
-        assert len(contents) >= (length if split != "train" else 1_000)
+        openings[split] = {opening(env, split, index) for index in range(len(env.tasks(split)))}
+        assert len(openings[split]) >= (length if split != "train" else 500)
+    assert not openings["train"] & (openings["val"] | openings["test"]) and not openings["val"] & openings["test"]
 
 
 @pytest.mark.parametrize(("id", "kind"), [(id, kind) for id, kinds in SHORT.items() for kind in kinds])
@@ -153,6 +161,19 @@ def test_a_script_that_names_no_element_says_so() -> None:
     step = env.case.steps[0]._replace(act="click", name="Nowhere")
     with pytest.raises(LookupError, match="shows no 'Nowhere' to click"):
         element_of(env.snapshot, step)
+
+
+@pytest.mark.parametrize("id", SITES)
+def test_a_site_has_no_page_without_the_name_of_what_it_shows(id: str) -> None:
+    env = make(id)
+    env.reset(seed=0, options={"split": "train", "index": 0})
+    paths = [path for method, path in env.case.site._handlers if method == "GET" and path != "/"]
+    for path in paths:
+        if path.endswith("/"):
+            assert env.case.site.respond(Request(path, {}, {}, "GET")).status == 404
+    big = {name: ("9" * 30,) for name in ("line", "id", "order", "page", "hour")}
+    for method, path in env.case.site._handlers:
+        env.case.site.fork().respond(Request(path, big, big, method))
 
 
 @pytest.mark.parametrize("id", SITES)

@@ -17,6 +17,7 @@ from agents.render import Renderer
 from rl.cli import UserError
 from rl.policy import tiny
 from rl.policy.hf import HFPolicy
+from rl.policy.pretrained import save_pretrained
 from rl.settings import Settings
 from rl.train import cold_start, validation
 from rl.train.imitation import Demonstrations, Measurement
@@ -194,8 +195,24 @@ def test_a_cold_start_goes_on_from_the_weights_of_another_run(tmp_path, monkeypa
     assert not torch.equal(own["model.norm.weight"], weights["model.norm.weight"])
     assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, cold_start_from=str(run))
     assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch, cold_start_from=str(run))
-    with pytest.raises(ValueError, match=r"--cold-start-from /.*: its weights are not those of --model tiny; they dif"):
+    with pytest.raises(
+        ValueError, match=r"--cold-start-from /.*: its model is not one like --model tiny; they differ in "
+    ):
         TrainedModel(replace(settings, model="tiny"))
+
+
+def test_a_cold_start_takes_over_no_weights_that_mean_something_else(tmp_path):
+    """Heads of another size and an output of its own have weights of the same names and shapes."""
+    model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
+    settings = Settings(env="a", model=small_model(), cold_start=4, dtype="float32")
+    for name, value in (("rms_norm_eps", 1e-3), ("tie_word_embeddings", False)):
+        folder = tmp_path / name
+        changed = type(model)(type(model.config)(**{**model.config.to_dict(), name: value}))
+        save_pretrained(changed, tokenizer, folder)
+        with pytest.raises(ValueError, match=f"they differ in {name}"):
+            TrainedModel(replace(settings, cold_start_from=str(folder)))
+    with pytest.raises(ValueError, match="--cold-start-from tiny: its weights are random; name a run"):
+        TrainedModel(replace(settings, cold_start_from="tiny"))
 
 
 def test_a_damaged_cold_start_is_made_anew_with_a_word(tmp_path, monkeypatch, caplog):

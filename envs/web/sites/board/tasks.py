@@ -111,7 +111,7 @@ def _move_one(draw: Draw) -> Case:
     goal = draw.one(
         (
             f'Put the ticket {title} into the column "{column}".',
-            f'Triage the ticket {title}. It belongs into the column "{column}".',
+            f'Triage the ticket {title}. It belongs in the column "{column}".',
             f'The column of the ticket {title} should be "{column}".',
         )
     )

@@ -53,6 +53,8 @@ class Storefront(App):
         """Show the products that fit, a page at a time."""
         word, category = one(request.query, "q"), one(request.query, "category")
         order, number = one(request.query, "order") or "name", int(one(request.query, "page") or 0)
+        if order not in SORTING:
+            raise NotFound
         matches = [
             each
             for each in self.data["products"]
