@@ -13,7 +13,8 @@ from envs.env import Env
 from envs.episodes.guide import Guide
 from envs.games.game import check_range
 from envs.grading.choice import find_choice, plain_answer
-from envs.grading.lines import last_line
+from envs.grading.doubts import denies
+from envs.grading.lines import TAIL_LENGTH, last_line
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text, user
 
@@ -21,12 +22,14 @@ KEY = "games/Recall-v0"
 LENGTHS = {"train": 20_000, "val": 200, "test": 400}
 PAIRS, LONGEST = range(1, 1001), range(4, 33)
 SHORTEST, SHORTEST_WORD = 2, 4  # characters of a name
+MOST_BETWEEN = 3  # characters between two names
 KEY_FIRST = 0.3  # share of the tables that stand behind the key, in short style
 KINDS = ("repeat", "find")
 JOINTS = (" ", ": ", " = ", " - ")  # between a key and its value
 BREAKS = (", ", "; ", " | ", "\n")  # between pairs; names to repeat stand on one line
-_SEPARATORS = re.compile(r"[\s,;|]+")
-_WRAPPERS = "*`_\"'“”.!"
+_NAME = re.compile(r"[^\W_]+")
+_TAGS = re.compile(r"</?[a-z]{1,12}>|\\(?:boxed|text)\s{0,3}\{", re.IGNORECASE)
+_LABEL = re.compile(r"(?:[:=]|\bare)[\s\"'*`({\[]*$")  # ends what may stand before the names
 SIGNS = (ascii_lowercase, ascii_lowercase, ascii_uppercase + digits, digits)  # of which names are made
 
 
@@ -42,13 +45,13 @@ class Recall(Env):
     after the table. Of `repeat` names, `repeat kvarq, 4091`; in full style `Repeat these names.` after them.
     Action: of `find` the value, `4091`; capitals do not count, longer replies are read as
     `envs.grading.choice.find_choice` says. Of `repeat` the names, `kvarq, 4091`, on one line, letter by letter, with
-    spaces, commas, semicolons or bars between them; what ends in a colon before them does not count.
+    spaces or any signs between them; a label that ends in a colon, an equals sign or "are" may stand before them.
     Reward: 1 if the value is right, or all names, else 0.
     Metrics: `right`, the share of the names that are right and in their place; 1 or 0 of a value.
     Episode end: after the first reply.
     Arguments: `kind`, "find" or "repeat"; `pairs`, the most pairs of a table, or names to repeat, 1 to 1000;
     `fewest`, the fewest, by default as many; `longest`, the most characters of a key, a value or a name, 4 to 32.
-    Splits: drawn from seeds; no table is in two splits.
+    Splits: drawn from seeds; no table, or list of names, is in two splits.
     Source and licence: generated. Version history: v0.
     """
 
@@ -69,12 +72,20 @@ class Recall(Env):
         self.pairs = check_range("pairs", pairs, PAIRS)
         self.fewest = self.pairs if fewest is None else check_range("fewest", fewest, range(1, self.pairs + 1))
         self.longest = check_range("longest", longest, LONGEST)
+        room = TAIL_LENGTH // (self.longest + MOST_BETWEEN)  # an answer is read from one line of this length
+        if kind == "repeat" and self.pairs > room:
+            raise ValueError(f"pairs {pairs}: of kind='repeat' with longest={longest}, {room} names are the most")
         super().__init__(**limits)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return random tables; "val" and "test" contain each once."""
         key = f"{KEY}:{self.kind}:{self.pairs}:{self.fewest}:{self.longest}"
-        return drawn(split, LENGTHS[split], self._draw, key=key, same=lambda task: task.metadata["table"])
+        return drawn(split, LENGTHS[split], self._draw, key=key, same=self._shown)
+
+    def _shown(self, task: Task) -> list[Any]:
+        """What of a task is shown: the pairs, or the names to repeat."""
+        table = task.metadata["table"]
+        return [value for _, value in table] if self.kind == "repeat" else table
 
     def start(self) -> Messages:
         """Show the table and the key."""
@@ -113,13 +124,15 @@ class Recall(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Compare the value, or each name, with the right one."""
-        line = last_line(final_text(action))
+        line = last_line(final_text(action)).replace("_", " ")
         if self.kind == "repeat":
-            names, answer = _split(line), _split(self._names)
+            answer = _NAME.findall(self._names)
+            names = _repeated(line, answer)
             share = sum(map(str.__eq__, names, answer)) / len(answer)
             right, valid = names == answer, bool(names)
         else:
-            value = find_choice(final_text(action), self._values)
+            value = find_choice(line, self._values)
+            value = value if value and _stands_alone(value, line) else None
             # A value that the table does not have is an answer all the same, if it is a single one.
             right, valid = value == self.task.answer, value is not None or len(plain_answer(line).split()) == 1
             share = float(right)
@@ -183,7 +196,19 @@ class Recall(Env):
         return f"{name[:-1]}7" if name.isupper() and name.isalpha() else name
 
 
-def _split(line: str) -> list[str]:
-    """The names on a line, without what ends in a colon before them and signs around them."""
-    parts = (part.strip(_WRAPPERS) for part in _SEPARATORS.split(line.rpartition(": ")[2]))
-    return [part for part in parts if part]
+def _repeated(line: str, answer: Sequence[str]) -> list[str]:
+    """The names that a line states: all of its names, without signs, and without a label such as "The names are"."""
+    text = _TAGS.sub(" ", line)
+    matches = [match for match in _NAME.finditer(text) if match[0] != "and"]
+    names = [match[0] for match in matches]
+    extra = len(names) - len(answer)
+    if extra <= 0:
+        return names
+    label = text[: matches[extra].start()]
+    is_label = _LABEL.search(label) and not denies(label) and set(names[:extra]).isdisjoint(answer)
+    return names[extra:] if is_label else names
+
+
+def _stands_alone(value: str, line: str) -> bool:
+    """Whether a value stands somewhere on a line as a whole: `4091.5`, `-4091` and `4091-7` are other values."""
+    return re.search(rf"(?<![\w./-]){re.escape(value)}(?![\w/-]|[.,]\w)", line, re.IGNORECASE) is not None

@@ -70,11 +70,8 @@ def _is_local(model: str) -> bool:
 def _body(settings: Settings, parts: Mapping[str, Any], summary: Mapping[str, Any], env: str, name: str) -> str:
     algo, model = public_name(settings.algo), public_name(settings.model)
     origin = "a model of about one million parameters, initialised at random" if settings.is_tiny else f"`{model}`"
-    source = f", beginning with the weights of `{public_name(settings.cold_start_from)}`"
-    start = (
-        f"It first imitated oracle episodes, at most {settings.cold_start}{source * bool(settings.cold_start_from)}. "
-    )
-    start *= bool(settings.cold_start)
+    source = f" from the weights of `{public_name(settings.cold_start_from)}` on" if settings.cold_start_from else ""
+    start = f"It first imitated {settings.cold_start} oracle episodes{source}. " if settings.cold_start else ""
     rows = [f"| `{key}` | `{value}` |" for key, value in _hyperparameters(settings)]
     slots = [f"| `{slot}` | `{text}` |" for slot, text in parts.items() if text]
     return "\n".join(

@@ -22,13 +22,23 @@ def graded(reply: str, asked: str = "AB12") -> tuple[float, bool, float]:
 
 
 @pytest.mark.parametrize(
-    "reply", ["kvarq", "KVARQ", "`kvarq`", "The value of AB12 is kvarq.", "AB12: kvarq", "Let me see.\n**kvarq**"]
+    "reply",
+    [
+        *("kvarq", "KVARQ", "`kvarq`", "The value of AB12 is kvarq.", "AB12: kvarq", "Let me see.\n**kvarq**"),
+        *("__kvarq__", "AB12=kvarq", "- kvarq", '{"value": "kvarq"}', r"\boxed{kvarq}"),
+    ],
 )
 def test_the_value_counts_however_it_is_written(reply):
     assert graded(reply) == (1.0, True, 1.0)
 
 
-@pytest.mark.parametrize("reply", ["kvarq W7", "kvarq or 4091", "kvarqq", "not kvarq", "kvarq 4091 W7", "AB12"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *("kvarq W7", "kvarq or 4091", "kvarqq", "not kvarq", "kvarq 4091 W7", "AB12"),
+        *("kvarq-zzz", "zzz.kvarq", "-kvarq", "kvarq/7", "kvarq.5"),
+    ],
+)
 def test_other_signs_beside_the_value_earn_nothing(reply):
     assert graded(reply)[0] == 0
 
@@ -44,6 +54,7 @@ def test_a_value_that_the_table_does_not_have_is_a_valid_wrong_reply():
     ("arguments", "error"),
     [
         ({"kind": "any"}, "kind 'any'"),
+        ({"kind": "repeat", "pairs": 91}, "pairs 91: of kind='repeat' with longest=8, 90 names are the most"),
         ({"pairs": 0}, "pairs 0"),
         ({"pairs": 4, "fewest": 5}, "fewest 5"),
         ({"longest": 3}, "longest 3"),
@@ -62,6 +73,19 @@ def test_tables_have_as_many_pairs_as_asked_and_no_name_twice():
         names = [name.lower() for pair in table for name in pair]
         assert len(set(names)) == len(names) and max(map(len, names)) <= 4
         assert all(len(name) >= 4 or not name.isalpha() for name in names)  # none is a word such as "is"
+
+
+@pytest.mark.parametrize(("pairs", "longest"), [(90, 8), (142, 4), (28, 32)])
+def test_as_many_names_as_are_allowed_can_be_repeated(pairs, longest):
+    env = envs.make("games/Recall-v0", kind="repeat", pairs=pairs, longest=longest)
+    env.reset(seed=0)
+    assert env.step(next(env.unwrapped.oracle()))[1] == 1
+
+
+def test_no_names_to_repeat_are_in_two_splits():
+    env = envs.make("games/Recall-v0", kind="repeat", pairs=1, longest=4).unwrapped
+    names = {split: {task.answer for task in env.load(split)[:2000]} for split in ("train", "val", "test")}
+    assert not names["train"] & names["test"] and not names["train"] & names["val"] and not names["val"] & names["test"]
 
 
 def test_a_thousand_pairs_fit_into_the_shortest_names():
@@ -83,7 +107,17 @@ def graded_names(reply: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize(
     "reply",
-    ["kvarq W7 4091", "kvarq, W7, 4091", "The names: `kvarq` `W7` `4091`.", "They are three.\nkvarq | W7; 4091"],
+    [
+        *("kvarq W7 4091", "kvarq, W7, 4091", "The names: `kvarq` `W7` `4091`.", "They are three.\nkvarq | W7; 4091"),
+        *(
+            "**Answer:** kvarq W7 4091",
+            "Answer:kvarq, W7 and 4091",
+            "The names are kvarq, W7, 4091.",
+            "- kvarq W7 4091",
+        ),
+        *("<answer>kvarq W7 4091</answer>", r"\boxed{kvarq, W7, 4091}", '["kvarq", "W7", "4091"]'),
+        '{"names": "kvarq W7 4091"}',
+    ],
 )
 def test_all_names_in_their_order_count(reply):
     assert graded_names(reply) == (1.0, 1.0)
@@ -94,6 +128,10 @@ def test_all_names_in_their_order_count(reply):
     [
         ("repeat kvarq, W7, 4091", 0),  # an echo
         ("kvarq W7", 2 / 3),
+        ("These are wrong: kvarq W7 4091", 0),
+        ("not: kvarq W7 4091", 0),
+        ("W7 W7: kvarq W7 4091", 1 / 3),
+        ("kvarqé W7 4091", 2 / 3),
         ("kvarq w7 4091", 2 / 3),  # capitals count
         ("W7 kvarq 4091", 1 / 3),
         ("kvarq W7 4091 4091", 1),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import huggingface_hub
@@ -124,6 +125,13 @@ def test_the_card_of_a_model_from_the_hub_names_its_base_and_its_results():
     result = card["model-index"][0]["results"][0]
     assert (result["dataset"]["name"], result["metrics"][0]["value"]) == ("low.py:Low", 0.75)
     assert "0.250 before" in body and "/home" not in text
+
+
+def test_the_card_says_which_weights_a_cold_start_began_with_and_no_folder_of_theirs():
+    settings = Settings(env="a", push_to_hub="ada/low", cold_start=4, cold_start_from="/home/ada/runs/recall")
+    text = model_card(settings, {}, SUMMARY)
+    assert "It first imitated 4 oracle episodes from the weights of `recall` on." in text and "/home" not in text
+    assert "recall" not in model_card(replace(settings, cold_start=0), {}, SUMMARY)
 
 
 def test_adapters_of_a_local_model_are_not_uploaded(tmp_path):
