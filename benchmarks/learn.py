@@ -40,6 +40,7 @@ TICK = "web/Widgets-v0 kind=tick level=0 max_turns=5"
 IN_BROWSER = f"{TICK} engine=chromium"
 RECALL = "games/Recall-v0 kind=repeat pairs=4 fewest=1"
 FROM_RECALL = ("--cold-start-from", "recall")  # a run of RECALL that ends with its cold start, in place of the word
+MORE_THAN_CHANCE = ("--cold-start-until", "0.5")  # one of three at random succeeds in a third
 TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "multi/SolverVerifier-v0": ["--updates", "40"],
@@ -58,8 +59,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "web/Board-v0 kind=triage level=0 max_turns=5": ["--updates", "25"],
     "web/Access-v0 kind=revoke level=0 max_turns=4": ["--updates", "40"],
     "web/Calendar-v0 kind=cancel level=0 max_turns=4": ["--updates", "30"],
-    "web/Wiki-v0 kind=hops level=0 max_turns=3": ["--updates", "15"],
-    "web/Shop-v0 kind=look-up level=0 max_turns=3": ["--updates", "15"],
+    "web/Wiki-v0 kind=hops level=0 max_turns=3": ["--updates", "15", *MORE_THAN_CHANCE],
+    "web/Shop-v0 kind=look-up level=0 max_turns=3": ["--updates", "15", *MORE_THAN_CHANCE],
     "web/CRM-v0 kind=look-up level=0 max_turns=3": ["--updates", "12"],
     "web/Purchase-v0 level=0 max_turns=4": ["--updates", "12"],
     "math/Algebra-v0 level=0": ["--updates", "300"],

@@ -17,7 +17,7 @@ from rl import checksums
 from rl.cli import UserError, suggest
 from rl.flag_fields import flag_name
 from rl.methods.recipe import MANY, SLOTS
-from rl.schedule import Ending, Schedule, with_mode
+from rl.schedule import Beginning, Ending, Schedule, with_mode
 from rl.settings import DERIVED_FROM, LISTS, Settings
 from rl.spec_paths import SEAT_FORM
 
@@ -226,7 +226,9 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
     """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
-    in_groups = {setting.name for base in (Ending, Schedule) for setting in fields(base)}  # last, as in `--help`
+    in_groups = {
+        setting.name for base in (Beginning, Ending, Schedule) for setting in fields(base)
+    }  # last, as in `--help`
     values = sorted(asdict(settings).items(), key=lambda item: item[0] in in_groups)
     lines = [f"{key} = {toml_value(value)}" for key, value in values if value is not None]
     return "\n".join([*lines, "", *(f"{slot} = {toml_value(text)}" for slot, text in slots.items()), ""])
