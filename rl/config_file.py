@@ -226,9 +226,8 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
     """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
-    in_groups = {
-        setting.name for base in (Beginning, Ending, Schedule) for setting in fields(base)
-    }  # last, as in `--help`
+    # Settings of groups of their own come last, as in `--help`.
+    in_groups = {setting.name for base in (Beginning, Ending, Schedule) for setting in fields(base)}
     values = sorted(asdict(settings).items(), key=lambda item: item[0] in in_groups)
     lines = [f"{key} = {toml_value(value)}" for key, value in values if value is not None]
     return "\n".join([*lines, "", *(f"{slot} = {toml_value(text)}" for slot, text in slots.items()), ""])

@@ -27,7 +27,7 @@ from rl.settings import Settings
 from rl.train.run_folder import RunFolder
 
 # Entries of a config that say nothing of what the weights mean.
-_NO_ARCHITECTURE = dict.fromkeys(("_name_or_path", "architectures", "dtype", "transformers_version", "use_cache"))
+_NO_ARCHITECTURE = ("_name_or_path", "architectures", "dtype", "transformers_version", "use_cache")
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ def _take_over(model: Any, tokenizer: Any, source: str, dtype: torch.dtype, name
         other, other_tokenizer = load_pretrained(source, dtype=dtype)
     except ValueError as error:
         raise ValueError(f"--cold-start-from: {error}") from None
-    config, other_config = ({**one.config.to_dict(), **_NO_ARCHITECTURE} for one in (model, other))
+    config, other_config = (_architecture(one.config.to_dict()) for one in (model, other))
     differences = [key for key in {**config, **other_config} if config.get(key) != other_config.get(key)]
     if tokenizer.get_vocab() != other_tokenizer.get_vocab():
         differences.append("the tokens")
@@ -222,6 +222,12 @@ def _take_over(model: Any, tokenizer: Any, source: str, dtype: torch.dtype, name
         what = ", ".join(map(str, differences[:3]))
         raise ValueError(f"--cold-start-from {source}: its model is not one like {name}; they differ in {what}")
     model.load_state_dict(other.state_dict())
+
+
+def _architecture(config: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a config, and of those inside it, that say what weights mean."""
+    entries = ((key, value) for key, value in config.items() if key not in _NO_ARCHITECTURE)
+    return {key: _architecture(value) if isinstance(value, dict) else value for key, value in entries}
 
 
 @contextmanager
