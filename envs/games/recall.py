@@ -25,8 +25,8 @@ SHORTEST, SHORTEST_WORD = 2, 4  # characters of a name
 MOST_BETWEEN = 3  # characters between two names
 KEY_FIRST = 0.3  # share of the tables that stand behind the key, in short style
 KINDS = ("repeat", "find")
-JOINTS = (" ", ": ", " = ", " - ")  # between a key and its value
-BREAKS = (", ", "; ", " | ", "\n")  # between pairs; names to repeat stand on one line
+SEPARATORS = (" ", ": ", " = ", " - ")  # between a key and its value
+DELIMITERS = (", ", "; ", " | ", "\n")  # between pairs; names to repeat stand on one line
 _NAME = re.compile(r"[^\W_]+")
 _TAGS = re.compile(r"</?[a-z]{1,12}>|\\(?:boxed|text)\s{0,3}\{", re.IGNORECASE)
 _LABEL = re.compile(r"(?:[:=]|\bare)[\s\"'*`({\[]*$")  # ends what may stand before the names
@@ -89,14 +89,15 @@ class Recall(Env):
 
     def start(self) -> Messages:
         """Show the table and the key."""
-        table, asked, joint, gap = (self.task.metadata[name] for name in ("table", "asked", "joint", "break"))
+        names = ("table", "query", "separator", "delimiter")
+        table, query, separator, delimiter = (self.task.metadata[name] for name in names)
         if self.kind == "repeat":
             return (user(f"{self._names}\n\nRepeat these names." if self.style == "full" else f"repeat {self._names}"),)
-        lines = gap.join(f"{key}{joint}{value}" for key, value in table)
+        lines = delimiter.join(f"{key}{separator}{value}" for key, value in table)
         if self.style == "full":
-            return (user(f"{lines}\n\nWhich value belongs to {asked}?"),)
-        parts = (asked, lines) if self.task.metadata["first"] else (lines, asked)
-        return (user(gap.join(parts)),)
+            return (user(f"{lines}\n\nWhich value belongs to {query}?"),)
+        parts = (query, lines) if self.task.metadata["first"] else (lines, query)
+        return (user(delimiter.join(parts)),)
 
     def guide(self) -> Guide:
         """Say how the table is written, or that the names are to be repeated."""
@@ -109,9 +110,9 @@ class Recall(Env):
                 invalid="A reply that is empty counts as wrong.",
                 heading="The names:",
             )
-        joint, gap = self.task.metadata["joint"], self.task.metadata["break"]
-        places = "on a line of its own" if gap == "\n" else f"separated from the next by {gap.strip()!r}"
-        sign = f"by {joint.strip()!r}" if joint.strip() else "by a space"
+        separator, delimiter = self.task.metadata["separator"], self.task.metadata["delimiter"]
+        places = "on a line of its own" if delimiter == "\n" else f"separated from the next by {delimiter.strip()!r}"
+        sign = f"by {separator.strip()!r}" if separator.strip() else "by a space"
         return Guide(
             goal="Look up a value in a table of keys and values. You succeed if you give the value of the right key.",
             rules=f"Each pair is {places}; its key is separated from its value {sign}. Keys and values are random.",
@@ -177,13 +178,13 @@ class Recall(Env):
             name = self._draw_name(rng)
             names.setdefault(name.lower(), name)
         table = [*zip(list(names.values())[:count], list(names.values())[count:], strict=True)]
-        asked, answer = table[int(rng.integers(count))]
-        joint = JOINTS[int(rng.integers(len(JOINTS)))]
-        gap = BREAKS[int(rng.integers(len(BREAKS) - (self.kind == "repeat")))]
+        query, answer = table[int(rng.integers(count))]
+        separator = SEPARATORS[int(rng.integers(len(SEPARATORS)))]
+        delimiter = DELIMITERS[int(rng.integers(len(DELIMITERS) - (self.kind == "repeat")))]
         if self.kind == "repeat":
-            asked, answer = "", gap.join(value for _, value in table)
-        layout = {"joint": joint, "break": gap, "first": bool(rng.random() < KEY_FIRST)}
-        return Task("", answer=answer, metadata={"table": [list(pair) for pair in table], "asked": asked, **layout})
+            query, answer = "", delimiter.join(value for _, value in table)
+        layout = {"separator": separator, "delimiter": delimiter, "first": bool(rng.random() < KEY_FIRST)}
+        return Task("", answer=answer, metadata={"table": [list(pair) for pair in table], "query": query, **layout})
 
     def _draw_name(self, rng: np.random.Generator) -> str:
         """Draw a key or a value: letters, a number, or a code of letters and digits.

@@ -10,13 +10,13 @@ from envs.types import assistant
 TABLE = [["AB12", "kvarq"], ["907", "W7"], ["mivlo", "4091"]]
 
 
-def graded(reply: str, asked: str = "AB12") -> tuple[float, bool, float]:
+def graded(reply: str, query: str = "AB12") -> tuple[float, bool, float]:
     """Reward and validity of a reply to a question about `TABLE`."""
     env = envs.make("games/Recall-v0", pairs=3)
     env.reset(seed=0)
     task = env.unwrapped.task
-    task.metadata.update(table=TABLE, asked=asked)
-    object.__setattr__(task, "answer", dict(TABLE)[asked])
+    task.metadata.update(table=TABLE, query=query)
+    object.__setattr__(task, "answer", dict(TABLE)[query])
     _, reward, _, _, info = env.step(assistant(reply))
     return float(reward), info["valid"], info["metrics"]["right"]
 
