@@ -102,6 +102,11 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/ConnectFour-v0 rows=3 columns=4 connect=3": ["--updates", "40", "--opponent", "random"],
     "tools/Clarify-v0": ["--updates", "40"],
     "tools/Search-v0": ["--updates", "30"],
+    "tools/Plans-v0 form=code longest=1": ["--updates", "20", *FROM_RECALL],
+    "tools/Support-v0 case=track": ["--updates", "20", *FROM_RECALL],
+    "tools/Travel-v0 case=code": ["--updates", "20", *FROM_RECALL],
+    "multi/CoderTester-v0": ["--updates", "40"],
+    "multi/OddWord-v0": ["--updates", "40", "--opponent", "honest"],
     "multi/Sokoban-v0 size=3 boxes=1 longest=4": ["--updates", "40"],
     "code/Repo-v0": ["--updates", "40"],
 }
