@@ -80,8 +80,8 @@ def check_opening(outcome: Any, seats: Sequence[str], label: str) -> Round:
         for seat, value in getattr(opening, name).items():
             if value:
                 raise ValueError(
-                    f"{label}: Round.{name}[{seat!r}] is {value!r:.60}, but no seat has replied yet; pay it in the Round "
-                    "of reply()"
+                    f"{label}: Round.{name}[{seat!r}] is {value!r:.60}, but no seat has replied yet; pay it in the "
+                    "Round of reply()"
                 )
     return opening
 
