@@ -194,6 +194,13 @@ def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
     return [*dict.fromkeys(name for name in names if name)]
 
 
+def code_files(settings: Settings, slots: Mapping[str, Any]) -> list[str]:
+    """Return the Python files of a user that the settings name, and `slots`, the text of the recipe's parts by slot."""
+    texts = [text for value in slots.values() for text in ([value] if isinstance(value, str) else value)]
+    names = [*code_sources(settings, vars(settings)), *map(source_of, (settings.judge, *texts))]
+    return [*dict.fromkeys(name for name in names if name.endswith(".py") and Path(name).is_file())]
+
+
 def source_of(name: str) -> str:
     """Return the file that `name` takes code from, or `name` where that is a module or a command; "" for an id.
 
