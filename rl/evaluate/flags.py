@@ -63,8 +63,9 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> No
     """
     defaults = Parser()
     add_policy_flags(defaults)
-    specs = [args.policy, *(match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents)]
-    kinds = {_kind(spec) for spec in specs}
+    others = [match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents]
+    # Flags of models beside a script as the policy are left out on purpose, as in a sweep; an opponent reads them or not.
+    kinds = {_kind(args.policy), *({_kind(spec) for spec in others} - {SCRIPT})}
     for name, readers in READERS.items():
         value = getattr(args, name)
         if value != defaults.get_default(name) and not kinds.intersection(readers):

@@ -297,7 +297,7 @@ def test_folders_of_the_environment_are_those_of_the_folder_where_the_command_be
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("TURNWISE_DATA", "data")
         monkeypatch.setenv("TURNWISE_CACHE", "cache")
-        status, out, err = command(capsys, *changes, "--policy", "oracle")
+        status, _, err = command(capsys, *changes, "--policy", "oracle")
         assert (status, os.environ["TURNWISE_CACHE"]) == (0, str(tmp_path / "cache")), err
 
 
