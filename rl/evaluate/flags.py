@@ -64,7 +64,7 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> No
     defaults = Parser()
     add_policy_flags(defaults)
     others = [match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents]
-    # Flags of models beside a script as the policy are left out on purpose, as in a sweep; an opponent reads them or not.
+    # A script as the policy leaves out flags of models, as in a sweep of policies; one as an opponent reads none.
     kinds = {_kind(args.policy), *({_kind(spec) for spec in others} - {SCRIPT})}
     for name, readers in READERS.items():
         value = getattr(args, name)
