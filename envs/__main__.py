@@ -21,7 +21,7 @@ import gymnasium
 import envs
 from envs.adapters.schemes import change_path
 from envs.benchmarks import listing
-from envs.data import MissingData
+from envs.data import DATA_ROOT_VARIABLE, MissingData, resolve_folders
 from envs.episodes.play import play
 from envs.exits import EnvExit, containment, name_stdout
 from envs.stop_signals import end_in_order, like_ctrl_c
@@ -82,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.data_root:
             if not os.path.isdir(args.data_root):
                 raise ValueError(f"--data-root {args.data_root!r} is not a folder")
-            os.environ["TURNWISE_DATA"] = args.data_root
+            os.environ[DATA_ROOT_VARIABLE] = args.data_root
+        resolve_folders()
         with WATCHDOG.running(f"python -m envs {args.command}"), containment():
             if "step_seconds" in args:
                 WATCHDOG.budgets = Budgets(load=args.load_seconds, step=args.step_seconds)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DATA_ROOT_VARIABLE = "TURNWISE_DATA"
+FOLDER_VARIABLES = (DATA_ROOT_VARIABLE, "TURNWISE_CACHE")
 
 # Where the files of each folder below the data root come from, and how they are laid out.
 ORIGINS = {
@@ -60,6 +61,16 @@ class Row(NamedTuple):
 
     fields: Mapping[str, Any]
     source: str
+
+
+def resolve_folders() -> None:
+    """Make the folders that `FOLDER_VARIABLES` name absolute in the environment of this process.
+
+    A command does so when it begins, so that its children, and code that changes the working folder, find the same.
+    """
+    for name in FOLDER_VARIABLES:
+        if folder := os.environ.get(name):
+            os.environ[name] = os.path.abspath(os.path.expanduser(folder))
 
 
 def find_files(pattern: str, data_root: str | None = None) -> list[Path]:

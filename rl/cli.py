@@ -26,6 +26,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from envs.data import resolve_folders
 from envs.exits import EnvExit, is_stdout_closed, is_stdout_lost, name_stdout
 from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
@@ -93,6 +94,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     traceback.
     """
     forget_typed()
+    resolve_folders()
     with like_ctrl_c() as stop:
         try:
             with WATCHDOG.running(program()):

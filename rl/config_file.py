@@ -41,6 +41,7 @@ CHANGEABLE_ON_RESUME = (
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
+OF_COLD_START = ("cold_start_until", "cold_start_from")
 LIST_EXAMPLES = {
     "env_arg": "level=2",
     "template_arg": "enable_thinking=false",
@@ -73,7 +74,8 @@ def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
 
     Both map names of settings and slots to values. With another `algo` in both: all slots of the file. With another
     value of `env`, `model` or another of `DERIVED_FROM`: the keys in `file["derived"]`, whose values were defaults
-    computed from these. Keys that are also in `flags` are left out.
+    computed from these. With a `cold_start` that is switched off: what was chosen for it. Keys that are also in `flags`
+    are left out.
     """
 
     def replaces(name: str) -> bool:
@@ -82,6 +84,9 @@ def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
     candidates = SLOTS if replaces("algo") else ()
     if any(map(replaces, DERIVED_FROM)):
         candidates = (*candidates, *file.get("derived", []))
+    if flags.get("cold_start") == 0 and file.get("cold_start") != 0:
+        own = [name for name in OF_COLD_START if file.get(name) and name not in file.get("derived", [])]
+        candidates = (*candidates, *own)
     return [name for name in candidates if name in file and name not in flags]
 
 
@@ -187,6 +192,13 @@ def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
         spec = match[2] if (match := SEAT_FORM.fullmatch(text)) else text
         names += [source_of(spec)] if ".py:" in spec else []
     return [*dict.fromkeys(name for name in names if name)]
+
+
+def code_files(settings: Settings, slots: Mapping[str, Any]) -> list[str]:
+    """Return the Python files of a user that the settings name, and `slots`, the text of the recipe's parts by slot."""
+    texts = [text for value in slots.values() for text in ([value] if isinstance(value, str) else value)]
+    names = [*code_sources(settings, vars(settings)), *map(source_of, (settings.judge, *texts))]
+    return [*dict.fromkeys(name for name in names if name.endswith(".py") and Path(name).is_file())]
 
 
 def source_of(name: str) -> str:

@@ -29,7 +29,7 @@ from envs.episodes.results import (
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.multi.game_views import GameViews
-from envs.multi.round import Observation, Round, check_round, merge_user_messages, read_rewards
+from envs.multi.round import Observation, Round, check_opening, check_round, merge_user_messages, read_rewards
 from envs.multi.seat_names import check_seats
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
@@ -195,7 +195,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self._is_valid = dict.fromkeys(self.seats, True)  # of the last reply of each seat
         self._parts: dict[str, dict[str, float]] = {seat: {} for seat in self.seats}  # since its last reply
         self._skip_agent_selection = None
-        opening = check_round(self.start(), self.seats, f"{self._name}: start()")
+        opening = check_opening(self.start(), self.seats, f"{self._name}: start()")
         for seat in self.seats:
             if seat not in self.guests:
                 self._join(seat)

@@ -26,7 +26,8 @@ class Round:
 
     Attributes:
         messages: Messages by seat. Each is read by its seat only.
-        rewards: Rewards by seat; a seat without one earns 0. One that has left, or has not joined, can only have 0.
+        rewards: Rewards by seat; a seat without one earns 0. One that has left, or has not joined, can only have 0, and
+            so can all in what `start` returns, before any reply.
         to_move: Seats that reply next, together. Empty: the episode is over for all. A seat that was not there joins.
         leave: Seats whose episode ends now, while the others go on; none of `to_move`.
         success: Whether the task is solved, for each seat whose episode ends; a seat without an entry has failed.
@@ -66,6 +67,23 @@ def check_round(outcome: Any, seats: Sequence[str], label: str) -> Round:
     if outcome.leave and (seat := next((seat for seat in outcome.to_move if seat in outcome.leave), None)) is not None:
         raise ValueError(f"Round.to_move and Round.leave both name {seat!r}; a seat that leaves cannot move again")
     return outcome
+
+
+def check_opening(outcome: Any, seats: Sequence[str], label: str) -> Round:
+    """Return `outcome`, what `start` returns, if it is a `Round` of these seats that pays nothing.
+
+    A reward belongs to a reply, of which there is none yet, so that it would be lost. Raises what `check_round` does,
+    and ValueError for a reward that is not 0 and for parts of one.
+    """
+    opening = check_round(outcome, seats, label)
+    for name in ("rewards", "parts"):
+        for seat, value in getattr(opening, name).items():
+            if value:
+                raise ValueError(
+                    f"{label}: Round.{name}[{seat!r}] is {value!r:.60}, but no seat has replied yet; pay it in the "
+                    "Round of reply()"
+                )
+    return opening
 
 
 def read_rewards(outcome: Round, live: Collection[str]) -> dict[str, float]:

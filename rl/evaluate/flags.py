@@ -63,8 +63,9 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> No
     """
     defaults = Parser()
     add_policy_flags(defaults)
-    specs = [args.policy, *(match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents)]
-    kinds = {_kind(spec) for spec in specs}
+    others = [match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents]
+    # A script as the policy leaves out flags of models, as in a sweep of policies; one as an opponent reads none.
+    kinds = {_kind(args.policy), *({_kind(spec) for spec in others} - {SCRIPT})}
     for name, readers in READERS.items():
         value = getattr(args, name)
         if value != defaults.get_default(name) and not kinds.intersection(readers):

@@ -61,12 +61,13 @@ def of(function: Callable) -> dict[str, inspect.Parameter]:
 def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
     """The options of `function` that `text` binds, such as `high=0.3,low=0.1`, converted to their annotated types.
 
-    An option that `text` leaves out is not in the result; an empty `text` binds none. Raises `ValueError`, whose
-    message begins with `flag`, for an unknown or repeated option, a wrong value, or a missing option that has no
-    default.
+    An option that `text` leaves out is not in the result; an empty `text` binds none. The value of an option that is a
+    text may hold commas, as in `rubric=short,polite,high=0.3`: it goes on up to the next word with a `=`. Raises
+    `ValueError`, whose message begins with `flag`, for an unknown or repeated option, a wrong value, or a missing
+    option that has no default.
     """
     options, bound = of(function), {}
-    for pair in filter(None, text.split(",")):
+    for pair in _pairs(text, options):
         key, _, value = pair.partition("=")
         if key not in options:
             is_positional = key in inspect.signature(function).parameters
@@ -87,10 +88,11 @@ def write(bound: Mapping[str, Any], label: str = "") -> str:
     Raises `ValueError`, whose message begins with `label`, for a text that would not be read as one option.
     """
     for key, value in bound.items():
-        if mark := next((mark for mark in (",", ".py:") if isinstance(value, str) and mark in value), ""):
+        if mark := _unwritable(value) if isinstance(value, str) else "":
             begin = f"{label}: " if label else ""
-            raise ValueError(f"{begin}{key}={value!r} holds {mark!r}, so it cannot be written as an option")
-    return ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in bound.items())
+            raise ValueError(f"{begin}{key}={value!r} {mark}, so it cannot be written as an option")
+    is_word = {key: value is None or isinstance(value, bool) for key, value in bound.items()}
+    return ",".join(f"{key}={str(value).lower() if is_word[key] else value}" for key, value in bound.items())
 
 
 def bound_by(part: Any) -> dict[str, Any]:
@@ -115,33 +117,68 @@ def did_you_mean(name: str, choices: Sequence[str]) -> str:
 
 def files(function: Callable, bound: Mapping[str, Any]) -> list[str]:
     """Return the paths of the files that the options `bound` of a part name."""
-    names = [name for name, option in of(function).items() if _kind(option.annotation) == "FilePath"]
+    names = [name for name, option in of(function).items() if _kind(option.annotation)[0] == "FilePath"]
     return [str(bound[name]) for name in names if bound.get(name)]
 
 
-def _kind(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+def _pairs(text: str, options: Mapping[str, inspect.Parameter]) -> list[str]:
+    """The parts `key=value` of `text`; one without a `=` belongs to the value before it, if that is a text."""
+    pairs: list[str] = []
+    for part in filter(None, text.split(",")):
+        key = pairs[-1].partition("=")[0] if pairs else ""
+        if "=" not in part and key in options and _is_text(options[key]):
+            pairs[-1] += f",{part}"
+        else:
+            pairs.append(part)
+    return pairs
 
 
-def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str:
+def _is_text(option: inspect.Parameter) -> bool:
+    annotation = type(option.default) if option.annotation is option.empty else option.annotation
+    return _kind(annotation)[0] in ("str", "FilePath")
+
+
+def _unwritable(value: str) -> str:
+    """What of a text `read` would take for something else; "" for nothing."""
+    if ".py:" in value:
+        return "holds '.py:'"
+    parts = value.split(",")
+    if "" in parts[1:]:
+        return "holds a ',' without a word after it"
+    word = next((part for part in parts[1:] if "=" in part), "")
+    return f"holds ',{word}'" if word else ""
+
+
+def _kind(annotation: Any) -> tuple[str, bool]:
+    """The annotation of an option as text, without `| None`, and whether it had that."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    if text.startswith("Optional["):
+        return text[9:-1], True
+    kind = text.removesuffix(" | None").removeprefix("None | ")
+    return kind, kind != text
+
+
+def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str | None:
     """`text` as what `option` is annotated with: `str`, a switch, a `Literal` of strings, or a kind of number.
 
-    Without an annotation it is the type of the default.
+    Without an annotation it is the type of the default. With `| None`, `none` and `null` are None, as in `--env-arg`.
     """
     annotation = option.annotation
     if annotation is option.empty:  # then the default says the type
         annotation = type(option.default)
         if option.default is option.empty or annotation not in (bool, int, float, str):
             raise ValueError(f"{name} has no type that text can be read as; annotate it, as in {option.name}: float")
-    kind = _kind(annotation)
+    kind, is_optional = _kind(annotation)
+    if is_optional and text.lower() in ("none", "null"):
+        return None
     if kind == "str":
         return text
     if kind == "FilePath":
         return os.path.abspath(os.path.expanduser(text)) if text else text
     if kind in _SWITCHES:
-        return _SWITCHES[kind][_check_choice(name, text, list(_SWITCHES[kind]))]
+        return _SWITCHES[kind][_check_choice(name, text, list(_SWITCHES[kind]), is_optional)]
     if kind.startswith("Literal["):
-        return _check_choice(name, text, ast.literal_eval(f"({kind[8:-1]},)"))
+        return _check_choice(name, text, ast.literal_eval(f"({kind[8:-1]},)"), is_optional)
     if kind not in _NUMBERS:
         raise ValueError(f"{name} is a {kind}, which text cannot be read as; use int, float, bool, str or Literal")
     number_type, is_in_range, description = _NUMBERS[kind]
@@ -150,11 +187,11 @@ def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | fl
     except ValueError:
         number = math.nan
     if not is_in_range(number):
-        raise ValueError(f"{name}={text!r} is not {description}")
+        raise ValueError(f"{name}={text!r} is not {description}{', or none' if is_optional else ''}")
     return number
 
 
-def _check_choice(name: str, text: str, choices: Sequence[str]) -> str:
+def _check_choice(name: str, text: str, choices: Sequence[str], is_optional: bool) -> str:
     if text not in choices:
-        raise ValueError(f"{name}={text!r} is none of {', '.join(choices)}")
+        raise ValueError(f"{name}={text!r} is none of {', '.join([*choices, *(['none'] * is_optional)])}")
     return text

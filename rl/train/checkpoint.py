@@ -62,8 +62,10 @@ class Checkpointer:
         self._recorded_progress: dict[str, Any] = {}
         self._writer = CheckpointWriter()
         self._has_other_tasks = False  # than when the checkpoint was written
-        self._files = {path: checksums.file_digest(Path(path)) for path in files(recipe) if Path(path).is_file()}
-        self._changed_files: list[str] = []  # since then, of those that options of the recipe's parts name
+        code_files = config_file.code_files(*config_file.merge({}, config_file.parse(config, "config.toml")))
+        paths = [*code_files, *(path for path in files(recipe) if Path(path).is_file())]
+        self._files = {path: checksums.file_digest(Path(path)) for path in paths}
+        self._changed_files: list[str] = []  # since then, of the user's code and those that options of parts name
 
     def record(self) -> None:
         """Remember the present progress: counters, open episodes and the state of the recipe's parts, in memory only.
@@ -139,8 +141,8 @@ class Checkpointer:
     def rewind(self) -> list[str]:
         """Remove what was written after the checkpoint that is restored, but for the journal, which will be replayed.
 
-        Returns one line for each file that is damaged or has no digest, for each that a part's options name and that
-        has changed, one about the journal, and one about tasks.
+        Returns one line for each file that is damaged or has no digest, for each of the user's code, or that a part's
+        options name, that has changed, one about the journal, and one about tasks.
         """
         update, notes = self.progress.update, [OTHER_TASKS] if self._has_other_tasks else []
         notes += [f"warning: {path} {OTHER_FILE}" for path in self._changed_files]

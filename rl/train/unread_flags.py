@@ -43,6 +43,11 @@ def _samples_ahead(settings: Settings, recipe: Recipe) -> bool:
     return settings.outstanding(settings.groups) > settings.groups
 
 
+def _evaluates(settings: Settings, recipe: Recipe) -> bool:
+    """Whether an evaluation is due within the updates, where their number is known; 0 updates are there on purpose."""
+    return not settings.updates or settings.eval_every <= settings.updates
+
+
 def _has_cold_start(settings: Settings, recipe: Recipe) -> bool:
     return settings.is_tiny if settings.cold_start is None else settings.cold_start > 0
 
@@ -57,6 +62,7 @@ _NO_CRITIC = "the method has no critic with this rate; take --algo ppo"
 _NO_COLD_START = "there is no cold start; add --cold-start N, such as 4000"
 _AHEAD = "with --lag 0 and --over-provision 1 nothing is in flight when the weights change; add --lag 1 or more"
 READERS = {
+    "eval_every": Reader(_evaluates, "the run ends before with its --updates; lower it"),
     "critic_lr": Reader(lambda settings, recipe: needs(recipe, "value"), _NO_CRITIC),
     "max_lag": Reader(_samples_ahead, _AHEAD, "lag"),
     "in_flight": Reader(_samples_ahead, _AHEAD, "lag"),

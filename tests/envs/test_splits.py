@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import pytest
 
@@ -120,3 +121,16 @@ def test_play_takes_the_first_split_with_tasks(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("No tool fits.\n"))
     assert main(["play", "tools/BFCL-v0", "--env-arg", "category=irrelevance", "--data-root", str(tmp_path)]) == 0
     assert "success True" in capsys.readouterr().out
+
+
+def test_a_data_root_is_that_of_the_folder_where_the_command_began(monkeypatch, tmp_path, capsys):
+    folder = tmp_path / "data" / "bfcl"
+    folder.mkdir(parents=True)
+    question = {"id": "irrelevance_0", "question": [[{"role": "user", "content": "Hello?"}]], "function": []}
+    (folder / "BFCL_v4_irrelevance.json").write_text(json.dumps(question) + "\n")
+    for root, flags in (("data", []), ("", ["--data-root", "data"])):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("TURNWISE_DATA", root)
+        monkeypatch.setattr("sys.stdin", io.StringIO("No tool fits.\n"))
+        assert main(["play", "tools/BFCL-v0", "--env-arg", "category=irrelevance", *flags]) == 0
+        assert os.environ["TURNWISE_DATA"] == str(tmp_path / "data")

@@ -1,15 +1,55 @@
-"""The temporary folders of a browser, which its driver removes unless it is killed."""
+"""The temporary folders of a browser: those that its driver removes unless it is killed, and one of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
 WAIT_S = 2.0  # for the end of a browser whose driver is gone
+ABANDONED_S = 60.0  # age of a folder that no process has locked, beyond which it is one of a process that was killed
 _PROFILE = b"--user-data-dir="
+_PREFIX = "turnwise-chromium-"
+
+
+class TempFolder:
+    """A new temporary folder, locked until it is removed or its process ends.
+
+    Before, those of processes that were killed are removed.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self) -> None:
+        _remove_abandoned(Path(tempfile.gettempdir()))
+        self.path = tempfile.mkdtemp(prefix=_PREFIX)
+        self._lock = os.open(self.path, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # on a file system without locks
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_abandoned(home: Path) -> None:
+    """Remove the folders of this user in `home` that no living process has locked."""
+    for path in home.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # it is locked, or another process has removed it
+            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                facts = os.fstat(lock)
+                if facts.st_uid == os.getuid() and time.time() - facts.st_mtime > ABANDONED_S:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 class BrowserFolders:

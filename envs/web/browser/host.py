@@ -7,9 +7,7 @@ import atexit
 import contextlib
 import os
 import random
-import shutil
 import signal
-import tempfile
 import threading
 import time
 import weakref
@@ -17,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from envs.web.browser.executable import find_browser
-from envs.web.browser.folders import BrowserFolders
+from envs.web.browser.folders import BrowserFolders, TempFolder
 from envs.web.browser.places import Places
 from envs.web.browser.renderers import renderers_above, resident_bytes, zygotes
 from envs.web.browser.server import DOMAIN, SiteServer
@@ -80,7 +78,7 @@ class BrowserHost:
         self._driver: Any = None
         self._browser: Any = None
         self._folders: BrowserFolders | None = None
-        self._temp_folder = ""  # of the browser, which leaves files in it where it ends while it makes one
+        self._temp_folder: TempFolder | None = None  # where a browser leaves files that it makes as it ends
         self._watch: asyncio.Task | None = None
         self._killed: dict[
             int, float
@@ -166,6 +164,7 @@ class BrowserHost:
             return
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(3 * CLOSE_S)
+        self._remove_folders()  # at the end of Python, threads can no longer be started for it
         self.server.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -189,13 +188,13 @@ class BrowserHost:
         places = {f"*.{DOMAIN}": f"127.0.0.1:{self.server.port}", **{each: each for each in self.reachable}}
         rules = ", ".join(f"MAP {name} {place}" for name, place in {**places, "*": "~NOTFOUND"}.items())
         arguments = [*FLAGS, f"--host-resolver-rules={rules}", *(["--no-sandbox"] if _is_root() else [])]
-        self._temp_folder = tempfile.mkdtemp(prefix="turnwise-chromium-")
+        self._temp_folder = await asyncio.to_thread(TempFolder)
         launch = self._driver.chromium.launch(
             executable_path=path,
             args=arguments,
             headless=not self.headed,
             timeout=1000 * LAUNCH_S,
-            env={**os.environ, "TMPDIR": self._temp_folder},
+            env={**os.environ, "TMPDIR": self._temp_folder.path},
         )
         launch_time = time.time()
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
@@ -224,12 +223,15 @@ class BrowserHost:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(stop(), CLOSE_S)
         await self.spares.end()
-        if self._folders is not None:
-            folders, self._folders = self._folders, None
-            await asyncio.to_thread(folders.remove)
-        if self._temp_folder:
-            temp_folder, self._temp_folder = self._temp_folder, ""
-            await asyncio.to_thread(shutil.rmtree, temp_folder, ignore_errors=True)
+        await asyncio.to_thread(self._remove_folders)
+
+    def _remove_folders(self) -> None:
+        """Remove what the browser has left, once it has ended."""
+        folders, self._folders = self._folders, None
+        temp_folder, self._temp_folder = self._temp_folder, None
+        for each in (folders, temp_folder):
+            if each is not None:
+                each.remove()
 
     async def _watch_memory(self, browser: Any, pid: int) -> None:
         """End renderers that have grown beyond `MEMORY_LIMIT`."""

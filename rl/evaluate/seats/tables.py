@@ -61,9 +61,11 @@ def _exploitability_lines(e: Exploitability) -> Table:
 
 
 def _table(*columns: str) -> Table:
+    """A table of two columns of names, which fold where there is no room, and of figures, which do not."""
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < 2 else "right", overflow="fold")
+        is_name = number < 2
+        table.add_column(column, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name)
     return table
 
 

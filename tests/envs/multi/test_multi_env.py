@@ -139,6 +139,18 @@ def test_a_reward_of_a_seat_that_is_not_there_is_named(monkeypatch, seat, round_
         played_lifeboat(monkeypatch, paid)
 
 
+@pytest.mark.parametrize("name", ["rewards", "parts"])
+def test_a_reward_before_any_reply_is_named_and_0_is_taken(monkeypatch, name):
+    value = {"rewards": 0.5, "parts": {"bonus": 0.5}}[name]
+    env, start = Lifeboat(), Lifeboat.start
+    monkeypatch.setattr(Lifeboat, "start", lambda env: replace(start(env), rewards={"player_0": 0}))
+    env.reset(seed=0)
+    monkeypatch.setattr(Lifeboat, "start", lambda env: replace(start(env), **{name: {"player_0": value}}))
+    reason = rf"Lifeboat: start\(\): Round.{name}\['player_0'\] is .*0.5.*, but no seat has replied yet; pay it in"
+    with pytest.raises(ValueError, match=reason):
+        env.reset(seed=0)
+
+
 def test_a_seat_that_leaves_and_is_to_move_is_named(monkeypatch):
     with pytest.raises(ValueError, match=r"Round.to_move and Round.leave both name 'player_0'"):
         played_lifeboat(monkeypatch, lambda env, outcome: replace(outcome, to_move=[*outcome.to_move, *outcome.leave]))

@@ -285,6 +285,22 @@ def test_gsm8k_is_won_by_its_oracle_by_the_official_rule_and_lost_by_silence(
     assert evaluate_to_report(capsys, tmp_path, *flags, "--policy", "noop").success.mean == 0.0
 
 
+def test_folders_of_the_environment_are_those_of_the_folder_where_the_command_began(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "gsm8k").mkdir(parents=True)
+    row = {"question": "What is 1 plus 1?", "answer": "1+1=<<1+1=2>>2\n#### 2"}
+    (tmp_path / "data" / "gsm8k" / "test.jsonl").write_text(json.dumps(row))
+    game = "import os\nfrom envs.math.gsm8k import GSM8K\n\n\nclass Away(GSM8K):\n    def __init__(self, **limits):\n"
+    (tmp_path / "away.py").write_text(game + "        os.chdir('/')\n        super().__init__(**limits)\n")
+    for changes in (["--env", "math/GSM8K-v0"], ["--env", "away.py:Away"]):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("TURNWISE_DATA", "data")
+        monkeypatch.setenv("TURNWISE_CACHE", "cache")
+        status, _, err = command(capsys, *changes, "--policy", "oracle")
+        assert (status, os.environ["TURNWISE_CACHE"]) == (0, str(tmp_path / "cache")), err
+
+
 def test_the_real_gsm8k_is_won_by_its_oracle_and_lost_by_silence(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from envs.types import Stop
@@ -14,6 +16,8 @@ from rl.evaluate.comparison import compare
 from rl.evaluate.console import print_report
 from rl.evaluate.report import Report
 from rl.evaluate.runner import sampling_record
+from rl.evaluate.seats.results import PairRow, SeatResults, SeatRow
+from rl.evaluate.statistics import Estimate
 from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket, Trajectory
 
@@ -72,6 +76,18 @@ def test_a_wide_table_of_chances_keeps_every_digit() -> None:
     row = next(line for line in lines if line.startswith("128 "))
     assert len(row.rstrip()) <= 80
     assert row.split()[1:9] == ["100.0%", "91.2", "to", "100.0"] * 2
+
+
+@pytest.mark.parametrize("is_team", [False, True])
+def test_figures_of_seats_with_long_names_stand_on_one_line(is_team: bool) -> None:
+    share, mean = Estimate(0.525, 0.321, 0.713), Estimate(-0.125, -0.331, -0.071)
+    first, second = "abcdefghijklmnop", "qrstuvwxyzabcdef"
+    seats = [SeatRow(first, second, 20000, share, mean), SeatRow(second, first, 20000, share, mean)]
+    pairs = [PairRow(first, second, 40000, share, mean), PairRow(second, first, 40000, share, mean)]
+    results = SeatResults(is_team, seats, pairs, {name: Estimate(10.0, -99.0, 99.0) for name in (first, second, "c")})
+    text = render(replace(make_report([Y], [N]), seats=results))
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(re.findall(r"0000 +52\.5% +32\.1 to 71\.3 +-0\.125 +-0\.331 to -0\.071$", text, re.MULTILINE)) == 4
 
 
 def test_a_terminal_gets_styles_and_the_same_words() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from rl.methods import recipe as recipes
 from rl.methods import streams
+from rl.methods.options import FilePath
 from rl.methods.parts import credit, penalty, score, surrogate
 from rl.methods.recipe import Recipe
 from tests.support.paths import ROOT
@@ -178,6 +179,43 @@ def typed(groups, norm, *, decay: float = 0.5):  # type: ignore[no-untyped-def]
     return credit.outcome(groups, norm)
 
 
+def optional(  # type: ignore[no-untyped-def]
+    groups, norm, *, decay: float | None = 0.5, top: int | None = None, text: str = "", file: FilePath = ""
+):
+    return credit.outcome(groups, norm)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("decay=none", {"decay": None}),
+        ("decay=0.25,top=3", {"decay": 0.25, "top": 3}),
+        ("text=a, b,c,decay=0.25", {"text": "a, b,c", "decay": 0.25}),
+        ("decay=none,text=a,b", {"decay": None, "text": "a,b"}),
+        ("file=/a,b.md,top=2", {"file": "/a,b.md", "top": 2}),
+        ("text=,top", {"text": ",top"}),
+    ],
+)
+def test_a_text_may_hold_commas_and_an_optional_number_may_be_none(text: str, bound: dict[str, Any]) -> None:
+    part = recipes.part("credit", f"{__file__}:optional:{text}")
+    assert part.keywords == bound  # type: ignore[attr-defined]
+    assert recipes.words(Recipe(credit=part))["credit"] == f"{__file__}:optional:{text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("decay=x", "--credit optional: decay='x' is not a number, or none"),
+        ("decay=0.5,b", "--credit optional: no option 'b'; it takes decay, top, text, file"),
+        ("text=a,b=c", "--credit optional: no option 'b'; it takes decay, top, text, file"),
+    ],
+)
+def test_a_comma_that_no_text_holds_begins_an_option(text: str, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        recipes.part("credit", f"{__file__}:optional:{text}")
+    assert str(error.value) == message
+
+
 def test_options_at_their_defaults_need_no_text() -> None:
     assert recipes.words(Recipe(credit=partial(typeless, decay=None)))["credit"] == f"{__file__}:typeless"
     assert recipes.words(Recipe(credit=partial(worded, text="a b")))["credit"] == f"{__file__}:worded:text=a b"
@@ -188,7 +226,11 @@ def test_options_at_their_defaults_need_no_text() -> None:
     [
         (partial(typeless, decay=0.3), "credit typeless: decay has no type that text can be read as"),
         (partial(positional, decay=0.3), r"credit positional: no option 'decay'; write `\*, decay` in its signature"),
-        (partial(worded, text="a,b"), "credit worded: text='a,b' holds ',', so it cannot be written as an option"),
+        (
+            partial(worded, text="a,b=c"),
+            "credit worded: text='a,b=c' holds ',b=c', so it cannot be written as an option",
+        ),
+        (partial(worded, text="a,"), "credit worded: text='a,' holds a ',' without a word after it, so it cannot be"),
         (partial(worded, text="x.py:y"), "credit worded: text='x.py:y' holds '.py:', so it cannot be written"),
         (partial(typed, decay="x"), "credit typed: decay='x' is not a number"),
         (type("Sharing", (), {"__call__": lambda self, groups, norm: []}), r"Sharing is a class; write Sharing\(\)"),

@@ -61,6 +61,18 @@ def test_the_same_method_keeps_the_slots_of_the_file(first: str) -> None:
         assert "ignored in" not in output
 
 
+def test_what_was_chosen_for_a_cold_start_ends_with_it(first: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    text = Path(first).read_text().replace('cold_start_from = ""', 'cold_start_from = "/runs/recall"')
+    file.write_text(text)
+    settings, output = dry_run("--config", str(file), "--cold-start", "0")
+    assert (settings["cold_start"], settings["cold_start_from"]) == (0, "")
+    assert f"ignored in {file}, because flags replace what they came from: cold_start_from\n" in output
+    assert merge({"cold_start": 5}, read(file))[0].cold_start_from == "/runs/recall"
+    _, output = dry_run("--config", first, "--cold-start", "0")
+    assert "ignored in" not in output
+
+
 def test_slots_that_a_file_names_without_a_method_are_meant_for_any() -> None:
     assert merge({"algo": "dapo"}, {"penalty": ["kl_k2"]})[1] == {"penalty": ["kl_k2"]}
 

@@ -100,6 +100,14 @@ def test_an_evaluation_that_was_due_at_the_checkpoint_is_made_when_the_run_goes_
     [
         (("--eval-every", "2", "--eval-episodes", "0"), "--eval-every: needs --eval-episodes above 0"),
         (("--eval-every", "-1"), "--eval-every -1: must be at least 0"),
+        (
+            ("--eval-every", "9", "--updates", "8"),
+            "--eval-every 9: the run ends before with its --updates; lower it, or",
+        ),
+        (
+            ("--eval-every", "201"),
+            "--eval-every 201: the run ends before, after 200 updates (default); lower it, or add",
+        ),
     ],
 )
 def test_an_evaluation_that_cannot_be_made_is_refused(words: tuple[str, ...], message: str, tmp_path: Path) -> None:

@@ -70,6 +70,27 @@ def test_only_the_length_of_a_resumed_run_may_change(out: Path) -> None:
     assert_same_run(out, whole_run())
 
 
+def test_code_that_has_changed_since_is_named(tmp_path: Path) -> None:
+    game, method, out = tmp_path / "game.py", tmp_path / "method.py", tmp_path / "run"
+    game.write_text("from tests.support.tasks import Low\n\n\nclass Mine(Low):\n    pass\n")
+    method.write_text(
+        "from rl.methods.parts import surrogate\nfrom rl.recipes import grpo\n\n\n"
+        "def own(log_ratio, tokens):\n    return surrogate.clip(log_ratio, tokens)\n\n\nrecipe = grpo.recipe\n"
+    )
+    words = flags(f"{game}:Mine", "--algo", method, "--surrogate", f"{method}:own", updates=1)
+    train_run(*words, out=out)
+    again = ("--resume", "--out", str(out), "--updates")
+    assert "other content" not in train(*again, "2").out
+    for file in (game, method):
+        file.write_text(file.read_text() + "# changed\n")
+    result = train(*again, "3")
+    assert result.code == 0, result.err
+    for file in (game, method):
+        line = f"warning: {file} has other content than when the run was last saved, and the run goes on with what it"
+        assert result.out.count(line) == 1
+    assert "other content" not in train(*again, "4").out
+
+
 def test_success_before_and_after_is_measured_on_the_same_tasks(out: Path) -> None:
     message = training_error("--resume", "--out", str(out), "--updates", "4", "--eval-episodes", "2")
     assert message.startswith("--eval-episodes cannot change in a resumed run from 4 to 2; ")

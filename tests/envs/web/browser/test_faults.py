@@ -224,6 +224,35 @@ time.sleep(60)
     assert not [name for name in os.listdir(tmp_path) if "playwright" in name]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_a_signal_ends_leaves_no_folder(number: signal.Signals, tmp_path: Path):
+    code = """
+import time
+from envs.web.browser import ChromiumPage
+from rl.cli import run
+from tests.support.pages import Pages
+
+def main():
+    page = ChromiumPage()
+    page.open(Pages({"/": "<p>x</p>"}))
+    page.observe()
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.05)
+
+run(main)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    assert any(name.startswith("turnwise-chromium-") for name in os.listdir(tmp_path))
+    child.send_signal(number)
+    assert child.wait(30) == 128 + number
+    assert os.listdir(tmp_path) == []
+
+
 def driver_of(pid: int) -> int:
     """The process of Playwright's driver that the process `pid` has started."""
     (driver,) = [
