@@ -15,6 +15,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.games.game import Game
 from envs.games.planning import shortest_plan
+from envs.grading.doubts import clauses_around, denies
 from envs.grading.lines import MAX_REPLY, last_line
 from envs.procedural import enumerated
 from envs.suggestions import unknown_message
@@ -152,9 +153,15 @@ class TextArena(Game):
 
 
 def _move_text(reply: str) -> str:
-    """The part of a reply that TextArena gets: the last line, or all of a short one without a bracket there."""
+    """The part of a reply that TextArena gets: the last line, or all of a short one without a bracket there.
+
+    A move that the words beside it deny loses its brackets, so that the game cannot read it.
+    """
     line = last_line(reply)
-    return line if "[" in line or len(reply) > MAX_REPLY else reply
+    move = line if "[" in line or len(reply) > MAX_REPLY else reply
+    before, _, rest = move.partition("[")
+    is_denied = denies(clauses_around(before, rest.partition("]")[2]))
+    return move.replace("[", " ").replace("]", " ") if rest and is_denied else move
 
 
 @contextmanager

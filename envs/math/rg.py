@@ -13,6 +13,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.episodes.guide import Guide
+from envs.grading.doubts import clauses_around, denies
 from envs.grading.lines import MAX_REPLY, answer_line
 from envs.grading.workers import OverLimit, WorkerPool
 from envs.math import reasoning
@@ -131,15 +132,16 @@ class RG(Env):
         Among them are the answer among other words, twice, or beside another, and special values.
         """
         gold = self.task.answer
+        other = 8 if "7" in gold else 7
         return (
             *super().attacks(),
             text(self.task.prompt[0]),
             f"I am sure that the answer is {gold}, and nothing else",
             f"<answer>not {gold}</answer>",
-            f"<answer>{gold} or 7</answer>",
-            f"<answer>7, {gold}</answer>",
+            f"<answer>{gold} or {other}</answer>",
+            f"<answer>{other}, {gold}</answer>",
             f"<answer>{gold}\n{gold}</answer>",
-            f"<answer>7</answer><answer>{gold}</answer>",
+            f"<answer>{other}</answer><answer>{gold}</answer>",
             f"<answer>{gold}</answer><answer>no</answer>",
             *(f"<answer>{value}</answer>" for value in ("nan", "inf", "None", "[]", "{}", "1e999", "9**9**9")),
             f"<answer>{'(' * 5000}</answer>",
@@ -177,7 +179,8 @@ class RG(Env):
 def _reply_text(reply: str) -> str:
     """Return the text between the only pair of tags, or a reply without tags; "" for malformed or repeated tags.
 
-    Tags on the last line count alone, and so does a last line after a sentence in a reply without tags.
+    Tags on the last line count alone, and so does a last line after a sentence in a reply without tags. Tags that the
+    words beside them deny are no answer.
     """
     line = answer_line(reply)
     if len(reply) > MAX_REPLY or (line.startswith("<answer>") and line.endswith("</answer>")):
@@ -186,7 +189,8 @@ def _reply_text(reply: str) -> str:
     if len(parts) == 1:
         return line if _REASONING.search(reply.strip().removesuffix(line)) else reply.strip()
     inside, closing, after = parts[-1].partition("</answer>")
-    return inside.strip() if len(parts) == 2 and closing and "</answer>" not in after else ""
+    is_only_pair = len(parts) == 2 and closing and "</answer>" not in after
+    return inside.strip() if is_only_pair and not denies(clauses_around(parts[0], after)) else ""
 
 
 def _question_text(task: Task) -> str:
