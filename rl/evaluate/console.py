@@ -152,10 +152,11 @@ def _header(report: Report) -> Table:
 
 def _sampling(settings: Mapping[str, Any]) -> str:
     """How replies were sampled, in a line: what is not as usual, and the limits."""
-    temperature, limit, reply = (settings.get(name) for name in ("temperature", "max_tokens", "turn_tokens"))
+    names = ("temperature", "top_p", "top_k", "max_tokens", "turn_tokens")
+    temperature, top_p, top_k, limit, reply = map(settings.get, names)
     parts = ["greedily" if temperature == 0 else f"at temperature {temperature:g}"] if temperature is not None else []
-    parts += [f"top-p {settings['top_p']:g}"] * (settings.get("top_p", 1.0) != 1)
-    parts += [f"top-k {settings['top_k']}"] * bool(settings.get("top_k"))
+    parts += [f"top-p {top_p:g}"] if top_p not in (None, 1) else []
+    parts += [f"top-k {top_k}"] * bool(top_k)
     limits = [f"{reply} tokens a reply"] * bool(reply) + [f"{limit} tokens an episode"] * bool(limit)
     parts += [f"at most {', '.join(limits)}"] * bool(limits)
     parts += ["with a system prompt"] * bool(settings.get("system"))

@@ -124,12 +124,31 @@ def test_how_replies_were_sampled_is_shown_and_so_is_what_differs_from_an_earlie
 
 def test_fields_of_requests_stand_for_what_they_replace() -> None:
     params, prompts = SamplingParams(4096, 0.0), PromptOptions()
-    fields = ["temperature=null", "max_tokens=null", "max_completion_tokens=8192"]
+    fields = ["temperature=null", "max_tokens=null", "max_completion_tokens=8192", "top_k=all"]
     record = sampling_record(params, None, prompts, fields)
-    assert record.keys() == {"top_p", "top_k", "max_tokens", "api_args"}
+    usual = {"top_p": 1.0, "turn_tokens": 8192, "max_tokens": None}
+    assert record == {**usual, "api_args": {"temperature": None, "top_k": "all"}}
     report = replace(make_report([Y], [N]), sampling=record)
     text = " ".join(render(report, replace(report, sampling=sampling_record(params, 512, prompts))).split())
-    assert "sampled temperature=null, max_tokens=null, max_completion_tokens=8192 success" in text.replace(
+    assert 'sampled at most 8192 tokens a reply, temperature=null, top_k="all" success' in text.replace(
         "mean 95% interval ", ""
     )
     assert "max tokens without a limit here, 512 there" in text and "temperature not set here, 0 there" in text
+
+
+def test_a_field_of_requests_and_the_flag_of_the_same_value_are_one_way_to_sample() -> None:
+    prompts, plain = PromptOptions(), make_report([Y], [N])
+    fields = ["temperature=0.9", "top_p=0.5", "top_k=20", "max_completion_tokens=64"]
+    by_fields = sampling_record(SamplingParams(4096, 0.0), None, prompts, fields)
+    by_flags = sampling_record(SamplingParams(64, 0.9, 0.5, 20), None, prompts)
+    assert by_fields == by_flags
+    text = render(replace(plain, sampling=by_fields), replace(plain, sampling=by_flags))
+    assert "differs in" not in text and "sampled    at temperature 0.9, top-p 0.5, top-k 20, at most 64 tokens" in text
+    no_limit = sampling_record(SamplingParams(4096, 0.0), None, prompts, ["top_k=-1", "repetition_penalty=1"])
+    assert (no_limit["top_k"], no_limit["api_args"]) == (0, {"repetition_penalty": 1})
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "max_tokens"])
+def test_a_result_is_printed_also_where_a_field_of_requests_removes_how_replies_are_sampled(name: str) -> None:
+    record = sampling_record(SamplingParams(4096, 0.0), None, PromptOptions(), [f"{name}=null"])
+    assert f"{name}=null" in " ".join(render(replace(make_report([Y], [N]), sampling=record)).split())
