@@ -134,6 +134,8 @@ def _p_value(c: Comparison) -> str:
 def _header(report: Report) -> Table:
     tasks = f"{report.episodes} {'task' if report.episodes == 1 else 'tasks'}"
     each = f" x {report.samples} samples" if report.samples > 1 else ""
+    if report.samples > 1 and not report.is_complete:
+        each = f" x up to {report.samples} samples, {sum(len(row.success) for row in report.per_task)} episodes scored"
     kinds = ", ".join(f"{number} {kind}" for kind, number in report.faults.items())
     arguments = " ".join(f"{key}={value}" for key, value in (report.env_args or {}).items())
     rows = [
@@ -193,7 +195,7 @@ def _env_cells(report: Report, success: Estimate) -> list[RenderableType]:
 def _metric_table(report: Report) -> Table:
     table = _table("", 9, "mean", "95% interval")
     success = report.success
-    label = f"success, avg@{report.samples}" if report.samples > 1 else "success"
+    label = f"success, avg@{report.samples}" if report.samples > 1 and report.is_complete else "success"
     table.add_row(label, Text(_percent(success.mean), style="bold"), _interval(_ends(success), percent=True))
     if report.errors:
         success = report.success_counting_errors
@@ -247,10 +249,14 @@ def _strategy_table(gain: Gain) -> Table:
 
 
 def _k_table(report: Report) -> Table:
-    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k."""
-    table = _table("k", 3, "pass@k", "", "pass^k", "", "cons@k", "", "AUC@k")
+    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k; over how many tasks, if that depends on k."""
+    headers = ["pass@k", "", "pass^k", "", "cons@k", "", "AUC@k"]
+    depends_on_k = len({*report.tasks_at.values()}) > 1
+    table = _table("k", 3, *["tasks"] * depends_on_k, *headers)
+    if depends_on_k:
+        table.padding = (0, 1, 0, 0)  # so that one more column fits into 80 characters
     for k in report.pass_at:
-        cells: list[RenderableType] = []
+        cells: list[RenderableType] = [str(report.tasks_at.get(k, 0))] if depends_on_k else []
         for name in ("pass_at", "pass_hat", "cons_at"):
             interval = report.intervals.get(f"{name}/{k}")
             cells += [_percent(getattr(report, name).get(k)), _interval(interval, percent=True)]

@@ -63,7 +63,8 @@ class Report:
     """The metrics of one evaluation. Means are over tasks, which have the same weight; None if nothing was scored.
 
     `pass_at`, `pass_hat`, `cons_at` and `auc_at` are by k = 1, 2, 4, ... up to `samples`, `avg_at` only at `samples`. A
-    task that lost samples to errors contributes up to the k that it has left. `intervals` holds 95 % intervals by the
+    task that lost samples to errors, or never had as many, contributes up to the k that it has: `tasks_at` counts the
+    tasks by k. `intervals` holds 95 % intervals by the
     name of the metric, such as `return_mean`, `pass_at/4` or `metrics/strict`. A metric without bounds whose tasks all
     have the same value has no interval; a high end of None means that the data set no upper bound. With a test-time
     strategy, turns and tokens are those of all episodes of an attempt.
@@ -93,6 +94,7 @@ class Report:
     intervals: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     avg_at: dict[int, float | None] = field(default_factory=dict)
     auc_at: dict[int, float | None] = field(default_factory=dict)
+    tasks_at: dict[int, int] = field(default_factory=dict)  # tasks with at least k scored samples; {} in older reports
     invalid_mean: float | None = None  # share of an episode's replies that the environment could not act on
     turns_per_solved: float | None = None  # all replies divided by the number of successes
     tokens_per_solved: float | None = None  # all sampled tokens divided by the number of successes
@@ -119,6 +121,11 @@ class Report:
             if row.task in tasks:
                 raise ValueError(f"task {row.task!r} has two rows")
             tasks.add(row.task)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every task has all its samples scored."""
+        return all(len(row.success) >= self.samples for row in self.per_task)
 
     @classmethod
     def from_groups(
@@ -182,6 +189,7 @@ class Report:
             intervals=_finite_intervals(intervals),
             avg_at={samples: fmean(complete) if complete else None},
             auc_at=by_count("auc_at"),
+            tasks_at={k: sum(len(task) >= k for task in tasks.values()) for k in counts},
             invalid_mean=means.get("invalid_mean"),
             **{name: ratio for name, (ratio, _) in costs.items()},  # type: ignore[arg-type]
             stops=stops,

@@ -54,7 +54,7 @@ def test_off_a_terminal_the_result_is_plain_ascii_within_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert policy in text.replace("\n", "").replace(" ", "")
     for expected in (
-        "31 tasks x 12 samples, seed 0",
+        "31 tasks x up to 12 samples, 248 episodes scored, seed 0",
         "4 left out",
         "pass^k",
         "31 gained, 0 lost",
@@ -103,9 +103,26 @@ def test_each_verdict_is_said_in_words() -> None:
     assert verdicts == [["verdict", "better"], ["verdict", "worse"], ["verdict", "no", "difference", "shown"]]
 
 
+def test_tasks_with_unequal_numbers_of_samples_are_said_where_k_is_chosen() -> None:
+    result = make_report(*[[Y]] * 4, *[[Y, N, N, N]] * 2)
+    assert result.tasks_at == {1: 6, 2: 2, 4: 2} and result.avg_at == {4: 0.25}
+    text = render(result)
+    assert "6 tasks x up to 4 samples, 12 episodes scored, seed 0\n" in text and "avg@" not in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["success", "75.0%"] in [line[:2] for line in lines]
+    assert ["k", "tasks", "pass@k"] in [line[:3] for line in lines]
+    for row in (["1", "6", "75.0%"], ["2", "2", "50.0%"], ["4", "2", "100.0%"]):
+        assert row in [line[:3] for line in lines]
+    for other in (make_report(*[[Y, N]] * 6), replace(result, tasks_at={})):  # all tasks at each k; an older result
+        assert ["k", "pass@k"] in [line.split()[:2] for line in render(other).splitlines()]
+    wide = render(make_report(*[[Y] * 128] * 40, *[[Y]] * 9))
+    row = next(line for line in wide.splitlines() if line.startswith("128 "))
+    assert row.split()[1:3] == ["40", "100.0%"] and row.rstrip().endswith("100.0%") and len(row.rstrip()) <= 80
+
+
 def test_nothing_scored_prints_dashes() -> None:
     lines = [line.split() for line in render(make_report([], errors=2)).splitlines()]
-    assert ["success,", "avg@2", "-"] in lines and ["return", "-"] in lines
+    assert ["success", "-"] in lines and ["return", "-"] in lines
     assert ["1", "-", "-", "-", "-"] in lines
 
 
