@@ -203,7 +203,8 @@ def _metric_table(report: Report) -> Table:
     rows = [("return", "return_mean", report.return_mean)]
     rows += [("turns", "turns_mean", report.turns_mean), ("tokens", "tokens_mean", report.tokens_mean)]
     if not report.envs:  # environments that use the same name for a metric may mean different things by it
-        rows += [(name, f"metrics/{name}", mean) for name, mean in report.metrics.items()]
+        for name, mean in report.metrics.items():
+            rows.append((f"{name}, last turn" if name in report.last_turn else name, f"metrics/{name}", mean))
     rows += [(f"{unit} per success", f"{unit}_per_solved", getattr(report, f"{unit}_per_solved")) for unit in COSTS]
     for label, name, mean in rows:
         table.add_row(Text(label), _number(mean), _interval(report.intervals.get(name)))

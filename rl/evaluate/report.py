@@ -24,6 +24,7 @@ from rl.evaluate.metrics import (
     StopSummary,
     cost_per_success,
     error_counts,
+    last_turn_names,
     metric_interval,
     metric_means,
     stop_summaries,
@@ -90,7 +91,8 @@ class Report:
     per_task: list[TaskRow]
     success_counting_errors: Estimate = NO_ESTIMATE  # success with errored episodes as failures
     policy_faults: int = 0  # scored episodes that ended because their replies make the environment fail
-    metrics: dict[str, float | None] = field(default_factory=dict)  # named rewards and metrics of the last turn
+    metrics: dict[str, float | None] = field(default_factory=dict)  # named rewards of an episode; metrics of its end
+    last_turn: list[str] = field(default_factory=list)  # names in `metrics` of last turns, where episodes have several
     intervals: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     avg_at: dict[int, float | None] = field(default_factory=dict)
     auc_at: dict[int, float | None] = field(default_factory=dict)
@@ -186,6 +188,7 @@ class Report:
             errors=sum(len(group.errored) for group in ordered_groups),
             per_task=[_row(task, trajectories) for task, trajectories in tasks.items()],
             metrics={n.removeprefix("metrics/"): means.get(n) for n in sorted(values) if n.startswith("metrics/")},
+            last_turn=last_turn_names(tasks.values()),
             intervals=_finite_intervals(intervals),
             avg_at={samples: fmean(complete) if complete else None},
             auc_at=by_count("auc_at"),
