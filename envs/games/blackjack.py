@@ -140,7 +140,8 @@ class Blackjack(Verbalised):
         """Say what both have, and how the hand has ended."""
         if outcome.success:
             return f"{self._sums()} You have won {'all hands' if self.hands > 1 else 'the hand'}."
-        return f"{self._sums()} {'The hand is a draw, which is not won' if self.hand_points == 0 else 'You have lost the hand'}."
+        is_draw = self.hand_points == 0
+        return f"{self._sums()} {'The hand is a draw, which is not won' if is_draw else 'You have lost the hand'}."
 
     def _sums(self) -> str:
         """Say the sums of both hands after the dealer's draws, and the dealer's cards."""

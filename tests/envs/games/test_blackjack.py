@@ -87,7 +87,11 @@ def test_the_table_is_told_in_a_few_characters():
     env.reset(seed=0)
     assert [env.describe(table) for table in [(15, 10, 0), (18, 1, 1)]] == ["15 v 10", "soft 18 v A"]
     turn = env.step("what?")
-    assert obs_text(turn).startswith("stick|hit?\n") and not turn[4]["valid"] and turn[4]["metrics"] == {"points": 0.0, "hands": 0.0}
+    assert (
+        obs_text(turn).startswith("stick|hit?\n")
+        and not turn[4]["valid"]
+        and turn[4]["metrics"] == {"points": 0.0, "hands": 0.0}
+    )
 
 
 def test_no_hand_stands_in_two_splits_and_none_is_left_out():
