@@ -165,10 +165,6 @@ class Report:
         costs = cost_per_success(tasks)
         intervals |= {name: interval for name, (_, interval) in costs.items()}
         success = Estimate(means.get("success"), *intervals.pop("success", (None, None)))
-
-        def by_count(name: str) -> dict[int, float | None]:
-            return {k: means.get(f"{name}/{k}") for k in counts}
-
         stops = stop_summaries(tasks)
         complete = [fmean(t.success for t in task) for task in tasks.values() if len(task) >= samples]
         return cls(
@@ -180,9 +176,9 @@ class Report:
             seed=seed,
             success=success,
             return_mean=means.get("return_mean"),
-            pass_at=by_count("pass_at"),
-            pass_hat=by_count("pass_hat"),
-            cons_at=by_count("cons_at"),
+            pass_at=_by_count(means, counts, "pass_at"),
+            pass_hat=_by_count(means, counts, "pass_hat"),
+            cons_at=_by_count(means, counts, "cons_at"),
             turns_mean=means.get("turns_mean"),
             tokens_mean=means.get("tokens_mean"),
             errors=sum(len(group.errored) for group in ordered_groups),
@@ -191,7 +187,7 @@ class Report:
             last_turn=last_turn_names(tasks.values()),
             intervals=_finite_intervals(intervals),
             avg_at={samples: fmean(complete) if complete else None},
-            auc_at=by_count("auc_at"),
+            auc_at=_by_count(means, counts, "auc_at"),
             tasks_at={k: sum(len(task) >= k for task in tasks.values()) for k in counts},
             invalid_mean=means.get("invalid_mean"),
             **{name: ratio for name, (ratio, _) in costs.items()},  # type: ignore[arg-type]
@@ -230,6 +226,10 @@ class Report:
         text = _to_text(asdict(self)) + "\n"
         mark = json.dumps({"sha256": checksums.digest(text.encode())})[1:-1]
         write_result(path, f"{{\n  {mark},\n{text.removeprefix('{' + chr(10))}")
+
+
+def _by_count(means: Mapping[str, float], counts: Sequence[int], name: str) -> dict[int, float | None]:
+    return {k: means.get(f"{name}/{k}") for k in counts}
 
 
 def _estimate_counting_errors(groups: Sequence[Group], samples: int, seed: int) -> Estimate:
