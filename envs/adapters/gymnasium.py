@@ -35,7 +35,7 @@ class GymnasiumEnv(ForeignEnv):
     Action: the name of an action, numbers or a text, alone on the last line. A reply that states no action or several
     uses up a turn, and the game does not move on.
     Reward: the game's own, or 1 for success.
-    Metrics: `points`, the game's own reward.
+    Metrics: `points`, the sum of the game's own rewards in the episode so far.
     Episode end: terminated by the game; truncated after the game's limit of steps, or after `max_turns`.
     Splits: a task is a seed of the game.
     State: the observation's text, for MiniGrid the state of the world. Same seed, same episode, as far as the game
@@ -105,13 +105,14 @@ class GymnasiumEnv(ForeignEnv):
         self._is_copyable: bool | None = None  # None until a snapshot is asked for
         self.text = ""
         self.moves = 0  # actions that the game has played in this episode
+        self.points = 0.0  # the game's own rewards in this episode so far
 
     def start(self) -> Messages:
         """Start the game with the task's seed and describe its first observation."""
         if self.inner is None:
             self.inner = make_game(self.name, self.game_args)
         observation, _ = self.inner.reset(seed=int(self.task.metadata["seed"]))
-        self.text, self.moves, self.is_truncated = self._describe(observation), 0, False
+        self.text, self.moves, self.points, self.is_truncated = self._describe(observation), 0, 0.0, False
         return (system(self.rules), user(self.text)) if self.style == "full" else (user(self.text),)
 
     @property
@@ -131,21 +132,22 @@ class GymnasiumEnv(ForeignEnv):
         move = self.form.parse(final_text(action))
         if move is None:
             correction = f"{self.form.correction}\n\n" if self.style == "full" else "?\n"
-            return Outcome((user(f"{correction}{self.text}"),), valid=False)
+            return Outcome((user(f"{correction}{self.text}"),), valid=False, metrics={"points": self.points})
         assert self.inner is not None
         observation, payment, terminated, self.is_truncated, info = self.inner.step(move)
         self.is_truncated = bool(self.is_truncated)
         self.moves += 1
-        points = finite_reward(payment, self.name)
+        payment = finite_reward(payment, self.name)
+        self.points += payment
         is_over = bool(terminated) or self.is_truncated or self.turns + 1 >= self.max_turns
-        success = is_over and self._is_success(points, bool(terminated), info)
+        success = is_over and self._is_success(payment, bool(terminated), info)
         self.text = self._describe(observation)
         return Outcome(
             messages=() if is_over else (user(self.text),),
-            reward=points if self.reward == "game" else float(success),
+            reward=payment if self.reward == "game" else float(success),
             terminated=bool(terminated),
             success=success,
-            metrics={"points": points},
+            metrics={"points": self.points},
         )
 
     def state(self) -> str:
@@ -182,7 +184,7 @@ class GymnasiumEnv(ForeignEnv):
             self.inner = None
 
     def _copy(self) -> tuple[gymnasium.Env | None, dict[str, Any]]:
-        names = ("text", "moves", "is_truncated", "turns", "dialogue")
+        names = ("text", "moves", "points", "is_truncated", "turns", "dialogue")
         return deepcopy(self.inner), deepcopy({name: getattr(self, name) for name in names})
 
     def _describe(self, observation: Any) -> str:
@@ -191,14 +193,14 @@ class GymnasiumEnv(ForeignEnv):
             return observation_text(self.inner.observation_space, observation, self.labels)
         return str(self.describe(self.inner, observation))
 
-    def _is_success(self, points: float, terminated: bool, info: Mapping[str, Any]) -> bool:
+    def _is_success(self, payment: float, terminated: bool, info: Mapping[str, Any]) -> bool:
         """Whether an episode that ends now is one: what the game says, else the rule."""
         for key in ("is_success", "success"):
             if key in info:
                 return bool(info[key])
         if self.success == "last":
             return not terminated and self.moves == self.turns + 1
-        return terminated and (self.success == "end" or points > 0)
+        return terminated and (self.success == "end" or payment > 0)
 
 
 def make_game(name: str, game_args: Mapping[str, Any]) -> gymnasium.Env:

@@ -34,7 +34,8 @@ class Blackjack(Verbalised):
     a hand that is won, the next hand: `won; 12 v 6`. In full style the instructions first, and sentences.
     Action: `stick` or `hit`; longer replies are read as `Verbalised` says.
     Reward: 1 for winning the last hand, else 0. A draw is no win.
-    Metrics: `points`, the game's own reward: 1 for a hand won, -1 for a hand lost; `hands`, the number won so far.
+    Metrics: `points`, the game's own in the episode so far: 1 for a hand won, -1 for a hand lost; `hands`, the number
+    won so far.
     Episode end: terminated by a hand that is not won, or by the last one; truncated after `max_turns`.
     Arguments: `hands`, the number of hands to win; `fair`: hands are not selected, so that no policy, not even the
     oracle, wins all tasks.
@@ -62,6 +63,7 @@ class Blackjack(Verbalised):
 
     def __init__(self, *, hands: int = 4, fair: bool = False, max_turns: int | None = None, **kwargs: Any) -> None:
         self.hands, self.fair = check_range("hands", hands, HANDS), bool(fair)
+        self.hand_points = 0.0  # the game's own reward of the last turn
         super().__init__(max_turns=TURNS_PER_HAND * self.hands if max_turns is None else max_turns, **kwargs)
 
     def guide(self) -> Guide:
@@ -120,8 +122,10 @@ class Blackjack(Verbalised):
 
     def reply(self, action: Message) -> Outcome:
         """Stick or hit; after a hand that is won, deal the next one."""
+        points_before = self.points
         outcome = super().reply(action)
-        hand_won = outcome.metrics.get("points", 0.0) > 0
+        self.hand_points = self.points - points_before
+        hand_won = self.hand_points > 0
         metrics = {**outcome.metrics, "hands": self.hand + hand_won}
         if not hand_won or outcome.success:
             return replace(outcome, metrics=metrics)
@@ -134,10 +138,10 @@ class Blackjack(Verbalised):
 
     def ending(self, outcome: Outcome) -> str:
         """Say what both have, and how the hand has ended."""
-        points = outcome.metrics["points"]
         if outcome.success:
             return f"{self._sums()} You have won {'all hands' if self.hands > 1 else 'the hand'}."
-        return f"{self._sums()} {'The hand is a draw, which is not won' if points == 0 else 'You have lost the hand'}."
+        is_draw = self.hand_points == 0
+        return f"{self._sums()} {'The hand is a draw, which is not won' if is_draw else 'You have lost the hand'}."
 
     def _sums(self) -> str:
         """Say the sums of both hands after the dealer's draws, and the dealer's cards."""

@@ -32,7 +32,7 @@ class CliffWalking(Verbalised):
     Action: `up`, `right`, `down` or `left`; longer replies are read as `Verbalised` says. A step against the border is
     invalid.
     Reward: 1 on reaching the goal, else 0.
-    Metrics: `points`, the game's own reward: -1 for a turn, -100 for a fall.
+    Metrics: `points`, the game's own in the episode so far: -1 for a turn, -100 for a fall.
     Episode end: terminated by the goal; truncated after `max_turns`.
     Arguments: `slippery`: two moves in three go sideways, drawn from the episode's seed, so that no policy, not even
     the oracle, wins every time.

@@ -28,7 +28,8 @@ class Taxi(Verbalised):
     Action: `south`, `north`, `east`, `west`, `pick` or `drop`; longer replies are read as `Verbalised` says. Driving
     into a wall and picking up or dropping where that cannot be is invalid.
     Reward: 1 when the passenger is set down at the destination, else 0.
-    Metrics: `points`, the game's own reward: -1 for a turn, -10 for a wrong pick or drop, 20 for arriving.
+    Metrics: `points`, the game's own in the episode so far: -1 for a turn, -10 for a wrong pick or drop, 20 for
+    arriving.
     Episode end: terminated by arriving; truncated after `max_turns`, by default one and a half times the longest plan.
     Arguments: `level` 0 begins with the passenger aboard (100 tasks), 1, the default, is the game (300 tasks).
     Splits: an initial state is in one split only.

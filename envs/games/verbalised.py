@@ -38,7 +38,7 @@ class Verbalised(Env):
     A reply means the one action that its last line names. If the line names none or several, the reply is invalid: it
     costs a turn, and the answer repeats the names of the actions. `synonyms` are further names, which count on a line
     without one of the actions. The only limit is `max_turns`; the game's own step
-    limit is switched off. The metric `points` is the game's own reward.
+    limit is switched off. The metric `points` is the sum of the game's own rewards in the episode so far.
 
     Args:
         **limits: Arguments of `Env`: `style`, `max_turns`, `max_seconds`, `render_mode`.
@@ -57,6 +57,7 @@ class Verbalised(Env):
         super().__init__(**limits)
         self.inner: gymnasium.Env | None = None
         self.observation: Any = None
+        self.points = 0.0  # the game's own rewards in this episode so far
         self._game_arguments: dict[str, Any] = {}
         self._numbers: dict[str, int] = {}
 
@@ -138,7 +139,7 @@ class Verbalised(Env):
         if self.inner is None or game_arguments != self._game_arguments:
             self.close()
             self.inner, self._game_arguments = self._make_game(game_arguments), game_arguments
-        self.observation = self.reset_game()
+        self.observation, self.points = self.reset_game(), 0.0
         self._first_action = int(self.inner.action_space.start)  # type: ignore[attr-defined]
         self._numbers = {name.lower(): number for number, name in enumerate(self.actions, self._first_action)}
         opening = user(self.describe(self.observation))
@@ -155,12 +156,14 @@ class Verbalised(Env):
         if number is None:
             table, fault = self.describe(self.observation), "Your reply does not name exactly one action."
             short = f"{'|'.join(self.actions)}?\n{table}"
-            return Outcome((user(self.correction(fault, table, short=short)),), valid=False)
+            answer = user(self.correction(fault, table, short=short))
+            return Outcome((answer,), valid=False, metrics={"points": self.points})
         assert self.inner is not None
         is_legal = self.is_legal(number)
         self.observation, reward, terminated, truncated, _ = self.inner.step(number)
         if truncated:
             raise RuntimeError(f"{self.game} truncated itself after {self.turns + 1} turns; only max_turns may")
+        self.points += float(reward)
         success = self.is_won(float(reward), terminated)
         description = "" if terminated else self.describe(self.observation)
         if self.style == "full" and not is_legal:
@@ -171,7 +174,7 @@ class Verbalised(Env):
             terminated=terminated,
             success=success,
             valid=is_legal,
-            metrics={"points": float(reward)},
+            metrics={"points": self.points},
         )
 
     def oracle(self) -> Iterator[Message]:

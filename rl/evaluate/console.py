@@ -134,6 +134,8 @@ def _p_value(c: Comparison) -> str:
 def _header(report: Report) -> Table:
     tasks = f"{report.episodes} {'task' if report.episodes == 1 else 'tasks'}"
     each = f" x {report.samples} samples" if report.samples > 1 else ""
+    if report.samples > 1 and not report.is_complete:
+        each = f" x up to {report.samples} samples, {sum(len(row.success) for row in report.per_task)} episodes scored"
     kinds = ", ".join(f"{number} {kind}" for kind, number in report.faults.items())
     arguments = " ".join(f"{key}={value}" for key, value in (report.env_args or {}).items())
     rows = [
@@ -152,10 +154,11 @@ def _header(report: Report) -> Table:
 
 def _sampling(settings: Mapping[str, Any]) -> str:
     """How replies were sampled, in a line: what is not as usual, and the limits."""
-    temperature, limit, reply = (settings.get(name) for name in ("temperature", "max_tokens", "turn_tokens"))
+    names = ("temperature", "top_p", "top_k", "max_tokens", "turn_tokens")
+    temperature, top_p, top_k, limit, reply = map(settings.get, names)
     parts = ["greedily" if temperature == 0 else f"at temperature {temperature:g}"] if temperature is not None else []
-    parts += [f"top-p {settings['top_p']:g}"] * (settings.get("top_p", 1.0) != 1)
-    parts += [f"top-k {settings['top_k']}"] * bool(settings.get("top_k"))
+    parts += [f"top-p {top_p:g}"] if top_p not in (None, 1) else []
+    parts += [f"top-k {top_k}"] * bool(top_k)
     limits = [f"{reply} tokens a reply"] * bool(reply) + [f"{limit} tokens an episode"] * bool(limit)
     parts += [f"at most {', '.join(limits)}"] * bool(limits)
     parts += ["with a system prompt"] * bool(settings.get("system"))
@@ -192,7 +195,7 @@ def _env_cells(report: Report, success: Estimate) -> list[RenderableType]:
 def _metric_table(report: Report) -> Table:
     table = _table("", 9, "mean", "95% interval")
     success = report.success
-    label = f"success, avg@{report.samples}" if report.samples > 1 else "success"
+    label = f"success, avg@{report.samples}" if report.samples > 1 and report.is_complete else "success"
     table.add_row(label, Text(_percent(success.mean), style="bold"), _interval(_ends(success), percent=True))
     if report.errors:
         success = report.success_counting_errors
@@ -200,7 +203,8 @@ def _metric_table(report: Report) -> Table:
     rows = [("return", "return_mean", report.return_mean)]
     rows += [("turns", "turns_mean", report.turns_mean), ("tokens", "tokens_mean", report.tokens_mean)]
     if not report.envs:  # environments that use the same name for a metric may mean different things by it
-        rows += [(name, f"metrics/{name}", mean) for name, mean in report.metrics.items()]
+        for name, mean in report.metrics.items():
+            rows.append((f"{name}, last turn" if name in report.last_turn else name, f"metrics/{name}", mean))
     rows += [(f"{unit} per success", f"{unit}_per_solved", getattr(report, f"{unit}_per_solved")) for unit in COSTS]
     for label, name, mean in rows:
         table.add_row(Text(label), _number(mean), _interval(report.intervals.get(name)))
@@ -246,10 +250,14 @@ def _strategy_table(gain: Gain) -> Table:
 
 
 def _k_table(report: Report) -> Table:
-    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k."""
-    table = _table("k", 3, "pass@k", "", "pass^k", "", "cons@k", "", "AUC@k")
+    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k; over how many tasks, if that depends on k."""
+    headers = ["pass@k", "", "pass^k", "", "cons@k", "", "AUC@k"]
+    depends_on_k = len({*report.tasks_at.values()}) > 1
+    table = _table("k", 3, *["tasks"] * depends_on_k, *headers)
+    if depends_on_k:
+        table.padding = (0, 1, 0, 0)  # so that one more column fits into 80 characters
     for k in report.pass_at:
-        cells: list[RenderableType] = []
+        cells: list[RenderableType] = [str(report.tasks_at.get(k, 0))] if depends_on_k else []
         for name in ("pass_at", "pass_hat", "cons_at"):
             interval = report.intervals.get(f"{name}/{k}")
             cells += [_percent(getattr(report, name).get(k)), _interval(interval, percent=True)]

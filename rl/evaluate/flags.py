@@ -11,7 +11,7 @@ from rl.cli import Parser, real_number, whole_number
 from rl.defaults import EPISODE_TOKENS, EVALUATED_REPLY_TOKENS, TINY_EVALUATED
 from rl.evaluate.clients.function import is_function_spec
 from rl.evaluate.policies import EPISODE_S, SPEC_FORMS
-from rl.evaluate.runner import SCRIPTS
+from rl.evaluate.runner import REQUEST_FIELDS, SCRIPTS
 from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
 from rl.processes.address import check_cluster, cluster_address, cluster_help, join_cluster
 from rl.rollout.workers.pool import MAX_WORKERS
@@ -59,7 +59,8 @@ def _absolute_policy(spec: str) -> str:
 def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> None:
     """Raise `ValueError` for a flag that is not at its default and that neither the policy nor an opponent reads.
 
-    `args` are the flags as they were typed, `opponents` the names of other players, each maybe with its seat.
+    So does one that `--api-arg` replaces. `args` are the flags as they were typed, `opponents` the names of other
+    players, each maybe with its seat.
     """
     defaults = Parser()
     add_policy_flags(defaults)
@@ -73,6 +74,11 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> No
             flag, about = f"--{name.replace('_', '-')} {text}".strip(), [kind for kind in readers if kind != SCRIPT]
             players = f"--policy {args.policy}" + " and the opponents" * bool(opponents)
             raise ValueError(f"{flag} means nothing to {players}: it is about {' or '.join(about)}; leave it out")
+    for text in args.api_arg:
+        name = REQUEST_FIELDS.get(text.partition("=")[0], "")
+        if name and getattr(args, name) != defaults.get_default(name):
+            flag = f"--{name.replace('_', '-')} {getattr(args, name)}"
+            raise ValueError(f"{flag} and --api-arg {text} set the same; leave one out")
 
 
 def _kind(spec: str) -> str:
@@ -173,7 +179,7 @@ def _add_endpoint_flags(parser: Parser) -> None:
     add = parser.add_argument_group("endpoints", about).add_argument
     add("--concurrency", type=whole_number(1), default=16, metavar="N", help="requests at once (default: 16)")
     patience = "seconds to wait for an answer, and for a server that does not respond (default: 600)"
-    add("--patience", type=real_number(0.0), default=600.0, metavar="S", help=patience)
+    add("--patience", type=real_number(above=0.0), default=600.0, metavar="S", help=patience)
     budget = "most tokens of the whole evaluation, prompts and cached replies included; then nothing more is sent"
     add("--token-budget", type=whole_number(1), metavar="N", help=budget)
     add(

@@ -18,7 +18,7 @@ from envs.types import Stop
 from rl.evaluate.attempts import cost
 from rl.evaluate.statistics import Interval, auc_at_k, cluster_bootstrap, pass_at_k, pass_hat_k, ratio_interval, wilson
 from rl.evaluate.voting import Vote, cons_at_k
-from rl.records import Group, Trajectory
+from rl.records import Group, Trajectory, Turn
 
 TaskValues = Mapping[str, Sequence[float]]  # by metric: one value per task that has the metric
 TaskTrajectories = Mapping[str, Sequence[Trajectory]]  # by task
@@ -59,6 +59,8 @@ def trajectories_by_task(groups: Sequence[Group]) -> dict[str, list[Trajectory]]
 def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vote: Vote) -> TaskValues:
     """Return every metric by name, such as `success`, `pass_at/4` or `metrics/NAME`: one value per task that has it.
 
+    A named reward of an episode is the sum over its turns, as its return is, and a metric the one of its last turn.
+
     Args:
         tasks: The scored trajectories of each task; a task without any has no metrics.
         counts: The numbers of samples k of pass@k and the like. A task with fewer samples has no value at k.
@@ -88,12 +90,20 @@ def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vo
                 values[f"cons_at/{k}"].append(cons_at_k(votes, success, k))
                 values[f"auc_at/{k}"].append(auc_at_k(n, c, k))
         env_metrics: dict[str, list[float]] = defaultdict(list)
-        for last_turn in (t.replies[-1] for t in task if t.replies):
-            for name, value in {**last_turn.rewards, **last_turn.metrics}.items():
+        for replies in (t.replies for t in task if t.replies):
+            for name, value in {**_reward_sums(replies), **replies[-1].metrics}.items():
                 env_metrics[name].append(float(value))
         for name, samples in env_metrics.items():
             values[f"metrics/{name}"].append(fmean(samples))
     return values
+
+
+def last_turn_names(tasks: Iterable[Sequence[Trajectory]]) -> list[str]:
+    """Return the names of the environment's metrics, sorted; none if no episode has more than one reply."""
+    all_replies = [t.replies for task in tasks for t in task if t.replies]
+    if all(len(replies) == 1 for replies in all_replies):
+        return []
+    return sorted({name for replies in all_replies for name in replies[-1].metrics})
 
 
 def metric_means(values: TaskValues) -> dict[str, float]:
@@ -160,6 +170,15 @@ def error_counts(groups: Iterable[Group]) -> dict[str, int]:
     """Return the number of failed episodes by the type of their error, such as "TimeoutError", most frequent first."""
     kinds = Counter((t.error or "unknown").partition(":")[0][:60] for group in groups for t in group.errored)
     return dict(kinds.most_common())
+
+
+def _reward_sums(turns: Sequence[Turn]) -> dict[str, float]:
+    """The sum of each named reward over the turns that have it."""
+    sums: dict[str, float] = defaultdict(float)
+    for turn in turns:
+        for name, value in turn.rewards.items():
+            sums[name] += float(value)
+    return sums
 
 
 def _num_extensions(trajectory: Trajectory) -> int:

@@ -252,7 +252,7 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
 
 
 def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
-    from rl.evaluate.clients.replay import ReplayClient, merge_groups
+    from rl.evaluate.clients.replay import ReplayClient
     from rl.evaluate.clients.stored import read_samples
 
     path = args.policy.removeprefix("replay:")
@@ -286,7 +286,7 @@ def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         )
         if client.early_ends:
             log.warning("%s: episodes that ended before their stored replies did: %d", path, client.early_ends)
-        return merge_groups(tickets, groups, origins)
+        return client.merge_groups(tickets, groups, origins)
 
     return PolicyHandle(play, select_tickets)
 

@@ -24,6 +24,7 @@ from rl.evaluate.metrics import (
     StopSummary,
     cost_per_success,
     error_counts,
+    last_turn_names,
     metric_interval,
     metric_means,
     stop_summaries,
@@ -63,7 +64,8 @@ class Report:
     """The metrics of one evaluation. Means are over tasks, which have the same weight; None if nothing was scored.
 
     `pass_at`, `pass_hat`, `cons_at` and `auc_at` are by k = 1, 2, 4, ... up to `samples`, `avg_at` only at `samples`. A
-    task that lost samples to errors contributes up to the k that it has left. `intervals` holds 95 % intervals by the
+    task that lost samples to errors, or never had as many, contributes up to the k that it has: `tasks_at` counts the
+    tasks by k. `intervals` holds 95 % intervals by the
     name of the metric, such as `return_mean`, `pass_at/4` or `metrics/strict`. A metric without bounds whose tasks all
     have the same value has no interval; a high end of None means that the data set no upper bound. With a test-time
     strategy, turns and tokens are those of all episodes of an attempt.
@@ -89,10 +91,12 @@ class Report:
     per_task: list[TaskRow]
     success_counting_errors: Estimate = NO_ESTIMATE  # success with errored episodes as failures
     policy_faults: int = 0  # scored episodes that ended because their replies make the environment fail
-    metrics: dict[str, float | None] = field(default_factory=dict)  # named rewards and metrics of the last turn
+    metrics: dict[str, float | None] = field(default_factory=dict)  # named rewards of an episode; metrics of its end
+    last_turn: list[str] = field(default_factory=list)  # names in `metrics` of last turns, where episodes have several
     intervals: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     avg_at: dict[int, float | None] = field(default_factory=dict)
     auc_at: dict[int, float | None] = field(default_factory=dict)
+    tasks_at: dict[int, int] = field(default_factory=dict)  # tasks with at least k scored samples; {} in older reports
     invalid_mean: float | None = None  # share of an episode's replies that the environment could not act on
     turns_per_solved: float | None = None  # all replies divided by the number of successes
     tokens_per_solved: float | None = None  # all sampled tokens divided by the number of successes
@@ -119,6 +123,11 @@ class Report:
             if row.task in tasks:
                 raise ValueError(f"task {row.task!r} has two rows")
             tasks.add(row.task)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every task has all its samples scored."""
+        return all(len(row.success) >= self.samples for row in self.per_task)
 
     @classmethod
     def from_groups(
@@ -156,10 +165,6 @@ class Report:
         costs = cost_per_success(tasks)
         intervals |= {name: interval for name, (_, interval) in costs.items()}
         success = Estimate(means.get("success"), *intervals.pop("success", (None, None)))
-
-        def by_count(name: str) -> dict[int, float | None]:
-            return {k: means.get(f"{name}/{k}") for k in counts}
-
         stops = stop_summaries(tasks)
         complete = [fmean(t.success for t in task) for task in tasks.values() if len(task) >= samples]
         return cls(
@@ -171,17 +176,19 @@ class Report:
             seed=seed,
             success=success,
             return_mean=means.get("return_mean"),
-            pass_at=by_count("pass_at"),
-            pass_hat=by_count("pass_hat"),
-            cons_at=by_count("cons_at"),
+            pass_at=_by_count(means, counts, "pass_at"),
+            pass_hat=_by_count(means, counts, "pass_hat"),
+            cons_at=_by_count(means, counts, "cons_at"),
             turns_mean=means.get("turns_mean"),
             tokens_mean=means.get("tokens_mean"),
             errors=sum(len(group.errored) for group in ordered_groups),
             per_task=[_row(task, trajectories) for task, trajectories in tasks.items()],
             metrics={n.removeprefix("metrics/"): means.get(n) for n in sorted(values) if n.startswith("metrics/")},
+            last_turn=last_turn_names(tasks.values()),
             intervals=_finite_intervals(intervals),
             avg_at={samples: fmean(complete) if complete else None},
-            auc_at=by_count("auc_at"),
+            auc_at=_by_count(means, counts, "auc_at"),
+            tasks_at={k: sum(len(task) >= k for task in tasks.values()) for k in counts},
             invalid_mean=means.get("invalid_mean"),
             **{name: ratio for name, (ratio, _) in costs.items()},  # type: ignore[arg-type]
             stops=stops,
@@ -219,6 +226,10 @@ class Report:
         text = _to_text(asdict(self)) + "\n"
         mark = json.dumps({"sha256": checksums.digest(text.encode())})[1:-1]
         write_result(path, f"{{\n  {mark},\n{text.removeprefix('{' + chr(10))}")
+
+
+def _by_count(means: Mapping[str, float], counts: Sequence[int], name: str) -> dict[int, float | None]:
+    return {k: means.get(f"{name}/{k}") for k in counts}
 
 
 def _estimate_counting_errors(groups: Sequence[Group], samples: int, seed: int) -> Estimate:

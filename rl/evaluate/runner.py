@@ -41,6 +41,11 @@ SCRIPTS: Mapping[str, scripts.Script] = MappingProxyType(
     {"random": scripts.random, "oracle": scripts.oracle, "noop": scripts.noop}
 )
 CONCURRENCY = 256  # episodes played at the same time: the default number of slots of a sampling engine
+# Fields of a request of an API that say how a reply is sampled, with their names in `Report.sampling` and as flags.
+REQUEST_FIELDS: Mapping[str, str] = MappingProxyType(
+    {name: name for name in ("temperature", "top_p", "top_k")}
+    | dict.fromkeys(("max_tokens", "max_completion_tokens"), "turn_tokens")
+)
 REPLY_DEADLINE_S = 3600.0  # of one reply, including the wait for a slot of the engine
 SCRIPT_CONCURRENCY = 4  # the same for scripted policies, whose blocking environments run in threads
 
@@ -111,17 +116,21 @@ def sampling_record(
 ) -> dict[str, Any]:
     """Return how replies are sampled and prompts written, as `Report.sampling` holds it.
 
-    `max_tokens` is the limit of an episode, None for no limit. `api_arg` are fields of requests as `KEY=VALUE`, which
-    stand for what they replace.
+    `max_tokens` is the limit of an episode, None for no limit. `api_arg` are fields of requests as `KEY=VALUE`. One of
+    `REQUEST_FIELDS` that is a number stands under its usual name, so that equal sampling has equal records; for any
+    other value that name is left out, and `api_args` has the field, as it has all others.
     """
-    limits, fields = (
-        {"turn_tokens": params.max_tokens, "max_tokens": max_tokens},
-        parse_json_values("--api-arg", api_arg),
-    )
+    limits = {"turn_tokens": params.max_tokens, "max_tokens": max_tokens}
     record = {name: getattr(params, name) for name in ("temperature", "top_p", "top_k")} | limits | prompts.record()
-    overrides = {"turn_tokens" if name in ("max_tokens", "max_completion_tokens") else name for name in fields}
-    others = {name: value for name, value in record.items() if name not in overrides}
-    return {**others, "api_args": fields} if fields else record
+    fields = parse_json_values("--api-arg", api_arg)
+    usual = {name: value for name, value in fields.items() if name in REQUEST_FIELDS}
+    numbers = {REQUEST_FIELDS[name]: value for name, value in usual.items() if type(value) in (int, float)}
+    if "top_k" in numbers:
+        numbers["top_k"] = max(0, numbers["top_k"])  # servers take -1 for no limit as well
+    others = {name: value for name, value in fields.items() if REQUEST_FIELDS.get(name) not in numbers}
+    left_out = {REQUEST_FIELDS[name] for name in usual} - numbers.keys()
+    record = {name: value for name, value in (record | numbers).items() if name not in left_out}
+    return {**record, "api_args": others} if others else record
 
 
 def sampling_params(

@@ -36,6 +36,8 @@ def cons_at_k(votes: Sequence[Hashable], success: Sequence[bool], k: int) -> flo
     check_counts(n, 0, k)
     counts = Counter(vote for vote in votes if vote is not None)
     successes = Counter(vote for vote, is_success in zip(votes, success, strict=True) if is_success)
+    if k == 1:  # exactly pass@1 where every success has an answer
+        return sum(successes[vote] for vote in counts) / n
     sizes = tuple(sorted(counts.values()))
     win_probability = _plurality(sizes, n - sum(sizes), k)
     return min(1.0, sum(win_probability[size] * successes[vote] / size for vote, size in counts.items()))

@@ -312,7 +312,7 @@ EVALUATE = [
         "--patience 9.0 means nothing to --policy tiny: it is about an API or a",
     ),
     (
-        f"{ARITHMETIC} --policy openai:m@http://127.0.0.1:1/v1 --patience 0 --dtype float32",
+        f"{ARITHMETIC} --policy openai:m@http://127.0.0.1:1/v1 --patience 1 --dtype float32",
         "it is about a model; leave it out",
     ),
     (

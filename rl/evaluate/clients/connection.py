@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -30,6 +31,7 @@ T = TypeVar("T")
 CONNECT_S, MIN_ANSWER_S = 20.0, 1.0  # most seconds of connecting, least of the timeout of a whole answer
 HINT_S = 5.0  # timeout of the list of models, which only improves a message
 MAX_ANSWER_BYTES = 32 * 2**20
+QUOTE_CHARS = 60  # of an answer that is no JSON, in messages
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.5, 20.0  # the wait between attempts doubles from the first to the second
 OUTAGE_NOTICE_S = 5.0  # an outage that lasts this long is logged
 MAX_FAILURES = 6  # failures of one request while other requests succeed
@@ -192,11 +194,18 @@ class Connection:
         try:
             return decode(response.json())
         except (ValueError, RecursionError) as error:
-            if not self.has_answered and "json" not in response.headers.get("content-type", ""):
-                raise self._stop(
-                    f"{self._url} is no chat-completions API: it answers with a web page; check the URL"
-                ) from error
-            raise _TransientError(self._clean(str(error))) from error
+            raise self._unreadable(response, error) from error
+
+    def _unreadable(self, response: httpx.Response, error: Exception) -> BaseException:
+        """The error to raise for a response that is a success and no chat completion, as `error` says."""
+        text = self._clean(response.text)
+        is_other = text.startswith("<") or "json" not in response.headers.get("content-type", "")
+        if is_other and not self.has_answered:  # afterwards it is a page of something between, such as a proxy
+            hint = f"is the URL {self._url} right? Most servers want one that ends in /v1"
+            return self._stop(f"no chat-completions API: it answers {text[:QUOTE_CHARS]!r}; {hint}")
+        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            return _TransientError(f"it answers no JSON but {text[:QUOTE_CHARS]!r}")
+        return _TransientError(self._clean(str(error)))
 
     async def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
         """Send a request and read its response. Raises `_TransientError` if that has more than `MAX_ANSWER_BYTES`."""
@@ -242,7 +251,8 @@ class Connection:
             return _TransientError(f"{status}: {text}", _retry_after_s(response), is_busy=status == TOO_MANY_REQUESTS)
         is_long = status == 413 or any(sign in response.text.lower() for sign in CONTEXT_ERROR_TEXTS)
         if status in (400, 413, 422) and is_long:
-            return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model ({status}: {text})")
+            fix = "lower --turn-tokens or serve it with a longer context"
+            return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model: {fix} ({status}: {text})")
         return self._refusal(f"{status}: {text}")
 
     def _refusal(self, reason: str) -> BaseException:

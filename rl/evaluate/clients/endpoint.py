@@ -126,6 +126,8 @@ class EndpointClient:
             response = ChatResponse(**fields)
             self.connection.has_answered = True
             self.total_tokens += response.context
+        if not response.context:
+            self._handle_missing_usage()
         self._contexts[request.session] = response.context
         return response
 
@@ -157,8 +159,6 @@ class EndpointClient:
             self._open_requests -= 1
             if not self._open_requests:
                 self._no_open_requests.set()
-        if not response.context:
-            self._handle_missing_usage()
         return response
 
     def _store(self, key: str, response: ChatResponse) -> None:

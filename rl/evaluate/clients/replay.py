@@ -9,7 +9,7 @@ from envs.types import Message, Stop, Task
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
 from rl.evaluate.clients.stored import Sample
 from rl.policy.engine import CutOff
-from rl.records import Group, Ticket
+from rl.records import Group, Ticket, Trajectory
 
 # Ends that need not come from the environment: an agent may end an episode as if the limit of turns was reached.
 TRUNCATIONS = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)
@@ -23,7 +23,9 @@ class ReplayClient:
     was stored. Otherwise it fails, because its continuation is unknown. `early_ends` counts the episodes that ended
     before their sample was used up.
 
-    Call `select_tickets`, then `assign_samples`, then play the tickets that it returns.
+    A sample that was stored as a failed episode is not played: it is a failed one of the replay too, with its error.
+
+    Call `select_tickets`, then `assign_samples`, then play the tickets that it returns, then `merge_groups`.
     """
 
     samples: Mapping[str, Sequence[Sample]]  # by task
@@ -88,6 +90,8 @@ class ReplayClient:
             by_seed: dict[int, list[int]] = {}
             samples = self.samples[self._task_names[ticket.split, ticket.index]][: ticket.size]
             for member, sample in enumerate(samples):
+                if sample.stop == Stop.ERROR:
+                    continue
                 by_seed.setdefault(ticket.seed if sample.seed is None else sample.seed, []).append(member)
             for seed, members in by_seed.items():
                 play_ticket = replace(ticket, number=len(play_tickets), seed=seed, size=len(members))
@@ -95,6 +99,35 @@ class ReplayClient:
                 origins.append([position, *members])
                 self._session_samples |= {play_ticket.session(i): samples[member] for i, member in enumerate(members)}
         return play_tickets, origins
+
+    def merge_groups(
+        self, tickets: Sequence[Ticket], groups: Sequence[Group], origins: Sequence[Sequence[int]]
+    ) -> list[Group]:
+        """Merge the groups of the tickets from `assign_samples` into one group per original ticket.
+
+        `tickets` are the original ones, `origins` is the second result of `assign_samples`. Members get their original
+        numbers, in place. Samples that were stored as failed episodes are among the errored ones of their group.
+        """
+        results = [Group(ticket, [], errored=self._stored_failures(ticket)) for ticket in tickets]
+        for group, (position, *members) in zip(groups, origins, strict=True):
+            for trajectory in (*group.trajectories, *group.errored):
+                trajectory.member = members[trajectory.member]
+            results[position].trajectories.extend(group.trajectories)
+            results[position].errored.extend(group.errored)
+            results[position].rewards.extend(group.rewards)
+        return results
+
+    def _stored_failures(self, ticket: Ticket) -> list[Trajectory]:
+        """The samples of a ticket that were stored as failed episodes."""
+        name = self._task_names[ticket.split, ticket.index]
+        failures = []
+        for member, sample in enumerate(self.samples[name][: ticket.size]):
+            if sample.stop == Stop.ERROR:
+                seed = ticket.seed if sample.seed is None else sample.seed
+                failure = Trajectory([], Stop.ERROR, task=name, seed=seed, member=member, error=sample.error)
+                failure.error_line = sample.error_line
+                failures.append(failure)
+        return failures
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Return the stored reply of this turn, whatever the dialogue of `request` is.
@@ -123,22 +156,6 @@ def _num_given(messages: Sequence[Message], sample: Sample) -> int:
     replies = [reply.message for reply in sample.replies]
     counts = range(min(len(dialogue), len(replies)), 0, -1)
     return next((n for n in counts if dialogue[-n:] == replies[:n]), 0)
-
-
-def merge_groups(tickets: Sequence[Ticket], groups: Sequence[Group], origins: Sequence[Sequence[int]]) -> list[Group]:
-    """Merge the groups of the tickets from `ReplayClient.assign_samples` into one group per original ticket.
-
-    `tickets` are the original ones, `origins` is the second result of `assign_samples`. Members get their original
-    numbers, in place.
-    """
-    results = [Group(ticket, []) for ticket in tickets]
-    for group, (position, *members) in zip(groups, origins, strict=True):
-        for trajectory in (*group.trajectories, *group.errored):
-            trajectory.member = members[trajectory.member]
-        results[position].trajectories.extend(group.trajectories)
-        results[position].errored.extend(group.errored)
-        results[position].rewards.extend(group.rewards)
-    return results
 
 
 def _task_indices(tasks: Sequence[Task], split: str, names: Mapping[str, object]) -> dict[str, int]:

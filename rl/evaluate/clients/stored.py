@@ -19,11 +19,16 @@ SamplesByNumber = dict[tuple[int, int], "Sample"]  # by (group, member)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One stored episode: the replies by turn, the environment's seed and the reason of its end, if stored."""
+    """One stored episode: the replies by turn, the environment's seed and the reason of its end, if stored.
+
+    A failed one, whose `stop` is "error", has no replies, but its error and the line of the user's code that led to it.
+    """
 
     replies: list[ChatResponse]
     seed: int | None = None
     stop: str = ""
+    error: str = ""
+    error_line: str = ""
 
 
 def read_samples(path: str | Path) -> dict[str, list[Sample]]:
@@ -37,7 +42,7 @@ def read_samples(path: str | Path) -> dict[str, list[Sample]]:
     - `completions`: a list of such samples. If the line has a `sample`, the list is the turns of that sample instead.
 
     A reply is a string or an assistant message. Samples are numbered by `sample`, else by `group` and `member`, else
-    in the order of the lines. Lines of failed episodes are skipped.
+    in the order of the lines. A failed episode stands for its sample if no other line holds that one.
 
     Raises:
         OSError: The file cannot be read.
@@ -57,7 +62,7 @@ def read_samples(path: str | Path) -> dict[str, list[Sample]]:
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from None
     samples = {task: [own[key] for key in sorted(own)] for task, own in samples_by_task.items() if own}
-    if not samples:
+    if all(sample.stop == Stop.ERROR for own in samples.values() for sample in own):
         raise ValueError(f"{path}: no completions")
     return samples
 
@@ -66,15 +71,20 @@ def _add_row(row: Any, samples_by_task: dict[str, SamplesByNumber]) -> None:
     """Add the samples of one line to `samples_by_task`."""
     if not isinstance(row, dict):
         raise ValueError("not an object")
-    task = row.get("task", row.get("task_id"))
+    task, is_failed = row.get("task", row.get("task_id")), row.get("stop") == Stop.ERROR
+    if task == "" and is_failed and "split" in row and "index" in row:  # it failed before it had a task
+        task = f"{row['split']}/{row['index']}"
     if not isinstance(task, str | int) or task == "":
         raise ValueError("no 'task'")
-    if row.get("stop") == Stop.ERROR:
-        return
     own = samples_by_task.setdefault(str(task), {})
     group, first_member = _sample_number(row, len(own))
+    if is_failed:
+        error, line = (str(row.get(name) or "") for name in ("error", "error_line"))
+        if (group, first_member) not in own or own[group, first_member].stop == Stop.ERROR:
+            own[group, first_member] = Sample([], _seed(row), Stop.ERROR, error, line)
+        return
     for member, sample in enumerate(_parse_samples(row), first_member):
-        if (group, member) in own:
+        if (group, member) in own and own[group, member].stop != Stop.ERROR:
             raise ValueError(f"task {task!r} has two samples numbered {member}")
         own[group, member] = sample
 
@@ -93,6 +103,10 @@ def _sample_number(row: Mapping[str, Any], default: int) -> tuple[int, int]:
     return key
 
 
+def _seed(row: Mapping[str, Any]) -> int | None:
+    return row["seed"] if type(row.get("seed")) is int else None
+
+
 def _parse_samples(row: Mapping[str, Any]) -> Iterator[Sample]:
     """The samples of one line."""
     form = next((form for form in FORMATS if form in row), None)
@@ -103,7 +117,7 @@ def _parse_samples(row: Mapping[str, Any]) -> Iterator[Sample]:
         raise ValueError(f"{form!r} is no list")
     if form == "turns":
         turns = [turn for turn in value if not (isinstance(turn, dict) and turn.get("internal") is True)]
-        yield Sample([_parse_turn(turn) for turn in turns], row["seed"] if type(row.get("seed")) is int else None, stop)
+        yield Sample([_parse_turn(turn) for turn in turns], _seed(row), stop)
     elif form == "messages":
         replies = [item for item in value if not (isinstance(item, dict) and item.get("role") != "assistant")]
         yield Sample(_parse_replies(replies), None, stop)

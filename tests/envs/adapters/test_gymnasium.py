@@ -138,6 +138,8 @@ def test_reward_can_be_success_alone():
     env = envs.make(CARTPOLE, max_turns=3, reward="success")
     turns = play_replies(env, ["left", "right", "left"])
     assert [turn[1] for turn in turns] == [0.0, 0.0, 1.0] and turns[0][4]["metrics"] == {"points": 1.0}
+    turns = play_replies(env, ["left", "junk", "right"])
+    assert [turn[4]["metrics"]["points"] for turn in turns] == [1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize(

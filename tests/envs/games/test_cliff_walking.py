@@ -46,12 +46,12 @@ def test_a_turned_map_has_other_names_for_its_ways(kind, up, right, sight):
 
 def test_the_goal_pays_one_whatever_the_game_pays():
     turns = play_replies(FromStart(style="short"), ["up", *["right"] * 11, "down"])
-    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": -1.0}
+    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": -13.0}
 
 
 def test_a_fall_costs_a_hundred_points_and_the_way_back():
     turns = play_replies(FromStart(style="short"), ["up", "right", "down"])
-    assert turns[-1][4]["metrics"] == {"points": -100.0} and turns[-1][1] == 0.0 and not turns[-1][2]
+    assert turns[-1][4]["metrics"] == {"points": -102.0} and turns[-1][1] == 0.0 and not turns[-1][2]
     assert turns[-1][4]["state"] == "train/0 36" and obs_text(turns[-1]) == "11r cliff r"
 
 

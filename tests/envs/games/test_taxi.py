@@ -34,7 +34,7 @@ def test_the_ways_are_those_that_move_the_taxi():
 
 def test_a_delivered_passenger_pays_one():
     turns = play_oracle(OneRide(style="short"), 0)
-    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": 20.0}
+    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": 20.0 - (len(turns) - 1)}
 
 
 @pytest.mark.parametrize("reply, points", [("west", -1.0), ("pick", -10.0), ("drop", -10.0)])
@@ -42,6 +42,13 @@ def test_what_cannot_be_done_is_invalid_and_costs_a_turn(reply, points):
     turn = play_replies(OneRide(style="short"), [reply])[0]
     assert obs_text(turn) == "3,1 sne R>G" and turn[1] == 0.0
     assert not turn[4]["valid"] and turn[4]["metrics"] == {"points": points}
+
+
+def test_points_are_those_of_the_episode_so_far():
+    env = OneRide(style="short")
+    for _ in range(2):
+        turns = play_replies(env, ["pick", "hello", "south"])
+        assert [turn[4]["metrics"]["points"] for turn in turns] == [-10.0, -10.0, -11.0]
 
 
 def test_a_reply_without_an_action_is_answered_with_their_names():

@@ -232,6 +232,23 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
             "--env math/Arithmetic-v0 --policy openai:m@http://h --api-arg n=2",
             "the request field 'n' cannot be set; leave it out of --api-arg",
         ),
+        *[
+            (
+                f"--env math/Arithmetic-v0 --policy openai:m@http://h {flag} --api-arg {field}",
+                f"{flag} and --api-arg {field} set the same; leave one out",
+            )
+            for flag, field in (
+                ("--temperature 0.7", "temperature=0.3"),
+                ("--top-p 0.5", "top_p=0.3"),
+                ("--top-k 4", "top_k=-1"),
+                ("--turn-tokens 9", "max_tokens=8"),
+                ("--turn-tokens 9", "max_completion_tokens=null"),
+            )
+        ],
+        (
+            "--env math/Arithmetic-v0 --policy openai:m@http://h --patience 0",
+            "--patience 0: must be greater than 0",
+        ),
         ("--env math/Arithmetic-v0 --policy replay:/no/such.jsonl", "/no/such.jsonl: no such file or directory"),
         ("--env math/Arithmetic-v0 --policy replay:", "--policy replay: names no file; write replay:FILE.jsonl"),
         ("--env math/Arithmetic-v0 --policy humam", "--policy humam: unknown; did you mean human?"),

@@ -54,7 +54,7 @@ def test_off_a_terminal_the_result_is_plain_ascii_within_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert policy in text.replace("\n", "").replace(" ", "")
     for expected in (
-        "31 tasks x 12 samples, seed 0",
+        "31 tasks x up to 12 samples, 248 episodes scored, seed 0",
         "4 left out",
         "pass^k",
         "31 gained, 0 lost",
@@ -103,9 +103,26 @@ def test_each_verdict_is_said_in_words() -> None:
     assert verdicts == [["verdict", "better"], ["verdict", "worse"], ["verdict", "no", "difference", "shown"]]
 
 
+def test_tasks_with_unequal_numbers_of_samples_are_said_where_k_is_chosen() -> None:
+    result = make_report(*[[Y]] * 4, *[[Y, N, N, N]] * 2)
+    assert result.tasks_at == {1: 6, 2: 2, 4: 2} and result.avg_at == {4: 0.25}
+    text = render(result)
+    assert "6 tasks x up to 4 samples, 12 episodes scored, seed 0\n" in text and "avg@" not in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["success", "75.0%"] in [line[:2] for line in lines]
+    assert ["k", "tasks", "pass@k"] in [line[:3] for line in lines]
+    for row in (["1", "6", "75.0%"], ["2", "2", "50.0%"], ["4", "2", "100.0%"]):
+        assert row in [line[:3] for line in lines]
+    for other in (make_report(*[[Y, N]] * 6), replace(result, tasks_at={})):  # all tasks at each k; an older result
+        assert ["k", "pass@k"] in [line.split()[:2] for line in render(other).splitlines()]
+    wide = render(make_report(*[[Y] * 128] * 40, *[[Y]] * 9))
+    row = next(line for line in wide.splitlines() if line.startswith("128 "))
+    assert row.split()[1:3] == ["40", "100.0%"] and row.rstrip().endswith("100.0%") and len(row.rstrip()) <= 80
+
+
 def test_nothing_scored_prints_dashes() -> None:
     lines = [line.split() for line in render(make_report([], errors=2)).splitlines()]
-    assert ["success,", "avg@2", "-"] in lines and ["return", "-"] in lines
+    assert ["success", "-"] in lines and ["return", "-"] in lines
     assert ["1", "-", "-", "-", "-"] in lines
 
 
@@ -124,12 +141,31 @@ def test_how_replies_were_sampled_is_shown_and_so_is_what_differs_from_an_earlie
 
 def test_fields_of_requests_stand_for_what_they_replace() -> None:
     params, prompts = SamplingParams(4096, 0.0), PromptOptions()
-    fields = ["temperature=null", "max_tokens=null", "max_completion_tokens=8192"]
+    fields = ["temperature=null", "max_tokens=null", "max_completion_tokens=8192", "top_k=all"]
     record = sampling_record(params, None, prompts, fields)
-    assert record.keys() == {"top_p", "top_k", "max_tokens", "api_args"}
+    usual = {"top_p": 1.0, "turn_tokens": 8192, "max_tokens": None}
+    assert record == {**usual, "api_args": {"temperature": None, "top_k": "all"}}
     report = replace(make_report([Y], [N]), sampling=record)
     text = " ".join(render(report, replace(report, sampling=sampling_record(params, 512, prompts))).split())
-    assert "sampled temperature=null, max_tokens=null, max_completion_tokens=8192 success" in text.replace(
+    assert 'sampled at most 8192 tokens a reply, temperature=null, top_k="all" success' in text.replace(
         "mean 95% interval ", ""
     )
     assert "max tokens without a limit here, 512 there" in text and "temperature not set here, 0 there" in text
+
+
+def test_a_field_of_requests_and_the_flag_of_the_same_value_are_one_way_to_sample() -> None:
+    prompts, plain = PromptOptions(), make_report([Y], [N])
+    fields = ["temperature=0.9", "top_p=0.5", "top_k=20", "max_completion_tokens=64"]
+    by_fields = sampling_record(SamplingParams(4096, 0.0), None, prompts, fields)
+    by_flags = sampling_record(SamplingParams(64, 0.9, 0.5, 20), None, prompts)
+    assert by_fields == by_flags
+    text = render(replace(plain, sampling=by_fields), replace(plain, sampling=by_flags))
+    assert "differs in" not in text and "sampled    at temperature 0.9, top-p 0.5, top-k 20, at most 64 tokens" in text
+    no_limit = sampling_record(SamplingParams(4096, 0.0), None, prompts, ["top_k=-1", "repetition_penalty=1"])
+    assert (no_limit["top_k"], no_limit["api_args"]) == (0, {"repetition_penalty": 1})
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "max_tokens"])
+def test_a_result_is_printed_also_where_a_field_of_requests_removes_how_replies_are_sampled(name: str) -> None:
+    record = sampling_record(SamplingParams(4096, 0.0), None, PromptOptions(), [f"{name}=null"])
+    assert f"{name}=null" in " ".join(render(replace(make_report([Y], [N]), sampling=record)).split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from dataclasses import replace
@@ -9,14 +10,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from envs.types import Message, Stop, ToolCall, assistant
 from rl.evaluate.comparison import compare
+from rl.evaluate.console import print_report
 from rl.evaluate.report import Report
 from rl.evaluate.statistics import wilson
 from rl.evaluate.voting import final_reply
 from rl.records import Group, Ticket, Trajectory
 from tests.support.reports import E, N, Y, group, play, report, turn
+
+
+def plain_text(result: Report) -> str:
+    page = io.StringIO()
+    print_report(result, console=Console(file=page, width=80))
+    return page.getvalue()
 
 
 def test_the_figures_of_three_tasks_are_those_worked_out_by_hand() -> None:
@@ -241,3 +250,18 @@ def test_results_that_cannot_be_paired_are_refused(old: Report, complaint: str) 
 
 def test_arguments_that_an_older_result_does_not_tell_are_not_compared() -> None:
     assert compare(replace(report([Y]), env_args={"size": 9}), report([N])).gains == 1
+
+
+def test_named_rewards_are_those_of_the_episode_and_metrics_those_of_its_last_turn() -> None:
+    episodes = [play("test/0", True, turns=3), play("test/0", False, member=1, turns=2)]
+    for episode in episodes:
+        for number, one in enumerate(episode.turns):
+            one.rewards = {"step": 0.5} if number == 0 else {"step": 0.25, "both": 9.0}
+            one.metrics = {"calls": float(number), "both": 1.0}
+    groups = [Group(Ticket(0, 0, "test", 0, 2), episodes)]
+    result = Report.from_groups(groups, env="e", policy="p", seed=0)
+    assert result.metrics == {"both": 1.0, "calls": (2 + 1) / 2, "step": (1.0 + 0.75) / 2}
+    assert result.last_turn == ["both", "calls"]
+    labels = [line.split("  ")[0] for line in plain_text(result).splitlines()]
+    assert {"calls, last turn", "step"} <= {*labels} and "calls" not in labels
+    assert report([Y], [N]).last_turn == []  # one turn is the whole episode

@@ -259,6 +259,13 @@ def test_holms_adjustment_multiplies_the_smallest_by_all_and_never_decreases() -
     assert holm([]) == []
 
 
+def test_the_vote_of_one_sample_is_exactly_its_chance_to_be_right() -> None:
+    for n, c in ((80, 23), (7, 3), (3, 1)):
+        answers = ["a"] * (c - 1) + ["b"] + ["c"] * (n - c - 1) + [None]
+        success = [answer in ("a", "b") for answer in answers]
+        assert cons_at_k(answers, success, 1) == pass_at_k(n, c, 1) == c / n
+
+
 def test_mcnemar_is_the_exact_binomial_test_of_the_flips() -> None:
     assert mcnemar(0, 0) == 1.0
     assert mcnemar(5, 0) == pytest.approx(2 / 2**5)

@@ -119,6 +119,9 @@ def test_a_dialogue_that_is_too_long_for_the_model_truncates_the_episode() -> No
     assert [(t.stop, len(t.turns), t.success) for t in group.trajectories] == [(Stop.TOKEN_LIMIT, 1, False)]
     (group,) = play(ScriptedServer(long), 1)  # without any reply there is nothing to score
     assert (group.trajectories, len(group.errored)) == ([], 1)
+    assert group.errored[0].failure.startswith(
+        "CutOff: the dialogue is too long for the model: lower --turn-tokens or serve it with a longer context (400: "
+    )
 
 
 def test_the_tokens_of_an_episode_are_bounded_by_the_servers_count() -> None:
@@ -208,6 +211,19 @@ def test_a_budget_is_refused_where_the_server_counts_no_tokens(caplog: pytest.Lo
     groups = play(ScriptedServer(*answers), 6)
     assert {t.num_sampled for group in groups for t in group.trajectories} == {0}
     assert caplog.text.count("counts no tokens") == 1
+
+
+def test_replies_of_the_cache_that_count_no_tokens_are_told_and_refused_as_new_ones(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = [Answer(body={**completion("1"), "usage": None}) for _ in range(3)]
+    play(ScriptedServer(*answers), 3, cache=ReplyCache(tmp_path))
+    caplog.clear()
+    server = ScriptedServer()
+    play(server, 3, cache=ReplyCache(tmp_path))
+    assert (server.requests, caplog.text.count("counts no tokens")) == ([], 1)
+    with pytest.raises(UserError, match="counts no tokens"):
+        play(server, 3, cache=ReplyCache(tmp_path), budget=10)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,11 @@ def test_an_endpoint_that_fails_is_an_error_and_never_a_score() -> None:
             "nothing answers at http://.*/v1/chat/completions .404.; most servers want",
         ),
         (Answer(301, {}, {"location": "https://x/v1"}), "it points to https://x/v1"),
-        (Answer(200, "<html>hello"), "no chat-completions API: it answers with a web page"),
+        (
+            Answer(200, "<html>hello"),
+            r"no chat-completions API: it answers '<html>hello'; is the URL http://\S+ right\? Most .* /v1$",
+        ),
+        (Answer(200, f"\n<html>{KEY}" + "o" * 99, {"content-type": "application/json"}), r"'<html>\(key\)o{49}'; is"),
         (Answer(402, {"error": "no credit"}), "it requires payment"),
         (Answer(429, {"error": {"message": "sorry", "code": "insufficient_quota"}}), "quota is used up"),
     ],
@@ -188,3 +192,14 @@ def test_an_outage_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
     caplog.clear()
     post_once(ScriptedServer(Answer(503, {})))
     assert caplog.text == ""
+
+
+def test_a_text_that_is_no_json_is_asked_for_again_and_quoted_in_the_end() -> None:
+    kind = {"content-type": "application/json"}
+    text = Answer(200, "upstream is busy", kind)
+    assert post_once(ScriptedServer(text, text)).finish == "stop"
+    with pytest.raises(Unreachable, match=r"^it answers no JSON but 'upstream is busy'; no answer for "):
+        post_once(ScriptedServer(*[text] * 99), patience_s=9)
+    server = ScriptedServer(Answer(body=completion("1")), Answer(200, "<html>back soon", kind))
+    assert len(successes(play(server, 2, concurrency=1))) == 2  # it has answered, so that the URL is right
+    assert len(server.requests) == 3

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,14 +69,18 @@ def test_the_rollouts_of_a_run_are_graded_as_they_were_on_the_same_seeds(tmp_pat
     groups[0].trajectories[2].turns.pop()  # as a run's bound on tokens would have it
     groups[0].trajectories[2].stop, groups[0].trajectories[2].success = Stop.TOKEN_LIMIT, False
     groups[1].errored.append(groups[1].trajectories.pop())
-    groups[1].errored[0].stop = Stop.ERROR
+    groups[1].errored[0].stop, groups[1].errored[0].error = Stop.ERROR, "Refused: 400: no"
+    again = replace(groups[2].trajectories[0], stop=Stop.ERROR, error="OSError: it was played again")
+    groups[2].errored.append(again)
     groups[1].rewards.pop()
     folder = RunFolder.create(tmp_path / "run", "")
     folder.write_rollouts(1, groups)
 
     policy = f"replay:{tmp_path / 'run' / 'rollouts' / 'update-000001.jsonl'}"
     status, report, err = command("--env", GUESS, "--split", "train", "--policy", policy, "--samples", 4)
-    assert (status, report.episodes, report.errors) == (0, 6, 0)
+    assert (status, report.episodes, report.errors, report.faults) == (0, 6, 1, {"Refused": 1})
+    assert "warning: above 1% errors, which success leaves out: 1 of 24 episodes failed; the first: " in err
+    assert f"{groups[1].errored[0].task}: Refused: 400: no\n" in err
     assert {row.task: (row.rewards, row.success, row.stop) for row in report.per_task} == {
         g.trajectories[0].task: (
             [t.reward for t in g.trajectories],
@@ -88,6 +93,42 @@ def test_the_rollouts_of_a_run_are_graded_as_they_were_on_the_same_seeds(tmp_pat
     status, report, err = command("--env", GUESS, "--split", "train", "--policy", policy, "--samples", 2)
     assert [len(row.success) for row in report.per_task] == [2] * 6
     assert "it has up to 4 samples of a task, of which --samples 2 are played" in err
+
+
+def test_a_replay_has_the_errors_and_the_figures_of_the_evaluation_that_it_repeats(
+    tmp_path: Path, command: Any
+) -> None:
+    solutions = answers(ARITHMETIC)
+    rows: list[Any] = [
+        {"task": f"test/{i}", "group": i, "member": member, "completion": solutions[f"test/{i}"]}
+        for i in range(3)
+        for member in range(i, 3)
+    ]
+    failure = {"split": "test", "stop": "error", "turns": [], "seed": 5}
+    rows += [
+        {
+            **failure,
+            "task": "test/1",
+            "group": 1,
+            "member": 0,
+            "error": "Refused: 400: no",
+            "error_line": "a.py, line 2",
+        },
+        {**failure, "task": "", "index": 2, "group": 2, "member": 0, "error": "OSError: disk"},
+        {**failure, "task": "test/2", "group": 2, "member": 1, "error": "Refused: 400: no"},
+        {**failure, "task": "test/3", "group": 3, "member": 0, "error": "Refused: 400: no"},
+    ]
+    file = write(tmp_path / "r.jsonl", *rows)
+    status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--samples", 3)
+    assert (status, report.episodes, report.errors, report.faults) == (0, 4, 4, {"Refused": 3, "OSError": 1})
+    assert [len(row.success) for row in report.per_task] == [3, 2, 1, 0]
+    assert report.success.mean == 1.0
+    assert report.success_counting_errors.mean == pytest.approx((1 + 2 / 3 + 1 / 3 + 0) / 4)
+    words = "4 of 10 episodes failed; the first: test/1: Refused: 400: no (a.py, line 2)"
+    assert f"warning: above 1% errors, which success leaves out: {words}" in err
+    failures = write(tmp_path / "f.jsonl", *rows[-4:])
+    with pytest.raises(ValueError, match="no completions"):
+        read_samples(failures)
 
 
 def test_every_simple_form_is_read_and_graded(tmp_path: Path, command: Any) -> None:
