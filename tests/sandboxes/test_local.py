@@ -191,7 +191,7 @@ def test_many_calls_leak_neither_descriptors_nor_processes_nor_mounts(sandbox: L
     long_use(sandbox, calls=100, hostile_every=20)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_thousands_of_calls_leak_neither_descriptors_nor_processes_nor_mounts(sandbox: Local) -> None:
     long_use(sandbox, calls=2000, hostile_every=50)
 

@@ -12,7 +12,7 @@ from tests.support.web_scripts import SITES
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed"), pytest.mark.timeout(1800)]
 ALONE = "web/Widgets-v0"  # whose checks start and end a browser each, so that one that stays behind is noticed
-OFTEN = ("web/Shop-v0", "web/Access-v0")  # the others, which `-m long` checks, are of the same parts
+OFTEN = ("web/Shop-v0",)  # the others, which `-m long` checks, are of the same parts
 
 
 @pytest.fixture(scope="module")
