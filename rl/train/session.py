@@ -73,9 +73,9 @@ class Session:
         is_dry_run: bool = False,
         typed: Collection[str] = (),
     ) -> None:
-        """Prepare a new run, or the one in the folder `resume_from`; a dry run is only described, not trained.
+        """Prepare a new run, or the one in `resume_from`; a dry run is only described. `typed` are settings of flags.
 
-        `typed` are the settings that flags have set. Raises `ValueError` for what does not work; `UserError` for too little memory or a damaged checkpoint.
+        Raises `ValueError` for what does not work; `UserError` for too little memory or a damaged checkpoint.
         """
         self.recipe, self.resume_from = recipe, resume_from
         if settings.threads:
