@@ -67,10 +67,15 @@ def resolve_folders() -> None:
     """Make the folders that `FOLDER_VARIABLES` name absolute in the environment of this process.
 
     A command does so when it begins, so that its children, and code that changes the working folder, find the same.
+    Raises `ValueError` for a relative one where the working folder has been removed.
     """
     for name in FOLDER_VARIABLES:
         if folder := os.environ.get(name):
-            os.environ[name] = os.path.abspath(os.path.expanduser(folder))
+            try:
+                os.environ[name] = os.path.abspath(os.path.expanduser(folder))
+            except FileNotFoundError:
+                reason = "it is relative, and the working folder has been removed; write an absolute path"
+                raise ValueError(f"{name}={folder}: {reason}") from None
 
 
 def find_files(pattern: str, data_root: str | None = None) -> list[Path]:

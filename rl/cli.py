@@ -94,9 +94,10 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     traceback.
     """
     forget_typed()
-    resolve_folders()
     with like_ctrl_c() as stop:
         try:
+            with user_input():
+                resolve_folders()
             with WATCHDOG.running(program()):
                 code = main() or 0
             sys.stdout.flush()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sysconfig
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from datetime import date, time
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,9 @@ from rl.settings import DERIVED_FROM, LISTS, Settings
 from rl.spec_paths import SEAT_FORM
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:function, as an argument of an environment
+IN_MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.-]*")  # module:Name, also with the version of an environment
+OWN_PACKAGES = ("rl", "envs", "agents", "sandboxes")
+INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 INNER_SCHEMES = ("chain", "variants", "simulated", "transitions")  # around the environment that they name
 
 # Settings that may differ between a run and its continuation with `--resume`.
@@ -195,10 +201,33 @@ def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
 
 
 def code_files(settings: Settings, slots: Mapping[str, Any]) -> list[str]:
-    """Return the Python files of a user that the settings name, and `slots`, the text of the recipe's parts by slot."""
+    """Return the Python files of a user that the settings name, and `slots`, the text of the recipe's parts by slot.
+
+    A name is `FILE.py:NAME` or `module:Name`; modules of this program and of installed packages are left out.
+    """
     texts = [text for value in slots.values() for text in ([value] if isinstance(value, str) else value)]
     names = [*code_sources(settings, vars(settings)), *map(source_of, (settings.judge, *texts))]
-    return [*dict.fromkeys(name for name in names if name.endswith(".py") and Path(name).is_file())]
+    paths = [_module_file(match[1]) if (match := IN_MODULE.fullmatch(name)) else name for name in names]
+    return [*dict.fromkeys(path for path in paths if path.endswith(".py") and Path(path).is_file())]
+
+
+def _module_file(module: str) -> str:
+    """Return the file of a user's own module, which is not imported; "" for any other."""
+    package, *rest = module.split(".")
+    if package in OWN_PACKAGES:
+        return ""
+    try:
+        spec = find_spec(package)
+    except ValueError:  # of a module that was made by hand
+        return ""
+    for name in rest:
+        folders = spec.submodule_search_locations if spec else None
+        if folders is None:
+            return ""
+        spec = PathFinder.find_spec(name, folders)  # a whole name would ask for the parent, which is not imported
+    path = Path(spec.origin or "") if spec else Path()
+    is_installed = path.is_relative_to(sysconfig.get_path("stdlib")) or INSTALLED & {*path.parts}
+    return "" if is_installed else str(path)
 
 
 def source_of(name: str) -> str:

@@ -249,8 +249,7 @@ class Settings(Schedule, Ending, Beginning):
             episode_tokens: Mean length of the oracle's episodes, prompts included, in the same tokens.
             opening_tokens: Upper estimate of the length of an episode's first prompt, in tokens of this model.
 
-        Raises `ValueError` if `turn_tokens` is set and leaves no room for a prompt, and if the default of `updates`
-        ends the run before the first evaluation of `eval_every`.
+        Raises `ValueError` if `turn_tokens` is set and leaves no room for a prompt.
 
         """
         sizes = defaults.Sizes(max_turns, longest_reply, episode_tokens, opening_tokens)
@@ -262,11 +261,6 @@ class Settings(Schedule, Ending, Beginning):
             values = defaults.of_others(sizes, **settings, turn_tokens=self.turn_tokens)
         if (self.turn_tokens or 0) >= values["max_tokens"]:
             raise ValueError(f"--turn-tokens {self.turn_tokens}: must be below --max-tokens {values['max_tokens']}")
-        if self.updates is None and self.eval_every > values["updates"]:
-            raise ValueError(
-                f"--eval-every {self.eval_every}: the run ends before, after {values['updates']} updates (default); "
-                "lower it, or add --updates N"
-            )
         return self.with_derived(**values, **({"lora_alpha": 2 * self.lora} if self.lora else {}))
 
     def with_derived(self, **values: Any) -> Settings:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.episodes.results import read_reward
+from envs.episodes.results import read_numbers, read_reward
 from envs.suggestions import unknown_message
 from envs.types import Message, Messages
 
@@ -73,16 +73,21 @@ def check_opening(outcome: Any, seats: Sequence[str], label: str) -> Round:
     """Return `outcome`, what `start` returns, if it is a `Round` of these seats that pays nothing.
 
     A reward belongs to a reply, of which there is none yet, so that it would be lost. Raises what `check_round` does,
-    and ValueError for a reward that is not 0 and for parts of one.
+    TypeError or ValueError for a reward, or a part of one, that is no finite number, and ValueError for one that is
+    not 0.
     """
     opening = check_round(outcome, seats, label)
-    for name in ("rewards", "parts"):
-        for seat, value in getattr(opening, name).items():
-            if value:
-                raise ValueError(
-                    f"{label}: Round.{name}[{seat!r}] is {value!r:.60}, but no seat has replied yet; pay it in the "
-                    "Round of reply()"
-                )
+    if not (opening.rewards or opening.parts):  # as nearly always
+        return opening
+    values = {f"rewards[{seat!r}]": value for seat, value in read_rewards(opening, seats).items()}
+    for seat, parts in opening.parts.items():
+        numbers = read_numbers(f"Round.parts[{seat!r}]", parts, finite=True)
+        values |= {f"parts[{seat!r}][{name!r}]": value for name, value in numbers.items()}
+    for name, value in values.items():
+        if value:
+            raise ValueError(
+                f"{label}: Round.{name} is {value:g}, but no seat has replied yet; pay it in the Round of reply()"
+            )
     return opening
 
 

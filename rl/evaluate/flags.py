@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from envs.watchdog import WATCHDOG, Budgets
 from rl import prompt_options
@@ -56,17 +56,17 @@ def _absolute_policy(spec: str) -> str:
     return spec if is_other else absolute_spec(spec) if ".py:" in spec else absolute_model(spec)
 
 
-def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> None:
+def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = (), game_scripts: Collection[str] = ()) -> None:
     """Raise `ValueError` for a flag that is not at its default and that neither the policy nor an opponent reads.
 
     So does one that `--api-arg` replaces. `args` are the flags as they were typed, `opponents` the names of other
-    players, each maybe with its seat.
+    players, each maybe with its seat, `game_scripts` the names of the game's own scripts, as far as they are known.
     """
     defaults = Parser()
     add_policy_flags(defaults)
     others = [match[2] if (match := SEAT_FORM.fullmatch(spec)) else spec for spec in opponents]
     # A script as the policy leaves out flags of models, as in a sweep of policies; one as an opponent reads none.
-    kinds = {_kind(args.policy), *({_kind(spec) for spec in others} - {SCRIPT})}
+    kinds = {_kind(args.policy, game_scripts), *({_kind(spec, game_scripts) for spec in others} - {SCRIPT})}
     for name, readers in READERS.items():
         value = getattr(args, name)
         if value != defaults.get_default(name) and not kinds.intersection(readers):
@@ -81,9 +81,9 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> No
             raise ValueError(f"{flag} and --api-arg {text} set the same; leave one out")
 
 
-def _kind(spec: str) -> str:
-    """Which kind of policy `spec` names. A script of a game, which only the game knows, counts as a model."""
-    if spec in SCRIPTS:
+def _kind(spec: str, game_scripts: Collection[str]) -> str:
+    """Which kind of policy `spec` names. A script of a game that is not among `game_scripts` counts as a model."""
+    if spec in SCRIPTS or spec.partition(":")[0] in game_scripts:
         return SCRIPT
     if spec == "human" or spec.startswith("replay:"):
         return TRANSCRIPT

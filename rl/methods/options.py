@@ -30,6 +30,7 @@ AboveZero = float
 Share = float
 FilePath = str  # made absolute, so that a run can be resumed from any folder; "" for none
 Whiten = bool | Literal["verl"]  # whether to standardise tokens; "verl" as verl does, see `statistics.whiten`
+NONE = ("none", "null")  # an option with `| None` that is None, in any case of its letters
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]] = {
     "int": (int, lambda x: x == x, "a whole number"),
@@ -62,9 +63,9 @@ def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
     """The options of `function` that `text` binds, such as `high=0.3,low=0.1`, converted to their annotated types.
 
     An option that `text` leaves out is not in the result; an empty `text` binds none. The value of an option that is a
-    text may hold commas, as in `rubric=short,polite,high=0.3`: it goes on up to the next word with a `=`. Raises
-    `ValueError`, whose message begins with `flag`, for an unknown or repeated option, a wrong value, or a missing
-    option that has no default.
+    text may hold commas, as in `rubric=short,polite,high=0.3`: it goes on up to the next word with a `=`, and a comma
+    without a word after it belongs to it too. Raises `ValueError`, whose message begins with `flag`, for an unknown or
+    repeated option, a wrong value, or a missing option that has no default.
     """
     options, bound = of(function), {}
     for pair in _pairs(text, options):
@@ -82,13 +83,15 @@ def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
     return bound
 
 
-def write(bound: Mapping[str, Any], label: str = "") -> str:
-    """Write options by name as text, such as `high=0.3,clamp=false`: the inverse of `read`.
+def write(bound: Mapping[str, Any], label: str = "", function: Callable | None = None) -> str:
+    """Write options of `function` by name as text, such as `high=0.3,clamp=false`: the inverse of `read`.
 
-    Raises `ValueError`, whose message begins with `label`, for a text that would not be read as one option.
+    Raises `ValueError`, whose message begins with `label`, for a text that would not be read as one option, and where
+    `function` is given for one that would be read as None.
     """
+    options = of(function) if function else {}
     for key, value in bound.items():
-        if mark := _unwritable(value) if isinstance(value, str) else "":
+        if mark := _unwritable(value, options.get(key)) if isinstance(value, str) else "":
             begin = f"{label}: " if label else ""
             raise ValueError(f"{begin}{key}={value!r} {mark}, so it cannot be written as an option")
     is_word = {key: value is None or isinstance(value, bool) for key, value in bound.items()}
@@ -124,11 +127,11 @@ def files(function: Callable, bound: Mapping[str, Any]) -> list[str]:
 def _pairs(text: str, options: Mapping[str, inspect.Parameter]) -> list[str]:
     """The parts `key=value` of `text`; one without a `=` belongs to the value before it, if that is a text."""
     pairs: list[str] = []
-    for part in filter(None, text.split(",")):
+    for part in text.split(","):
         key = pairs[-1].partition("=")[0] if pairs else ""
         if "=" not in part and key in options and _is_text(options[key]):
             pairs[-1] += f",{part}"
-        else:
+        elif part:
             pairs.append(part)
     return pairs
 
@@ -138,24 +141,24 @@ def _is_text(option: inspect.Parameter) -> bool:
     return _kind(annotation)[0] in ("str", "FilePath")
 
 
-def _unwritable(value: str) -> str:
+def _unwritable(value: str, option: inspect.Parameter | None) -> str:
     """What of a text `read` would take for something else; "" for nothing."""
     if ".py:" in value:
         return "holds '.py:'"
-    parts = value.split(",")
-    if "" in parts[1:]:
-        return "holds a ',' without a word after it"
-    word = next((part for part in parts[1:] if "=" in part), "")
+    if option is not None and _kind(option.annotation)[1] and value.lower() in NONE:
+        return "means None"
+    word = next((part for part in value.split(",")[1:] if "=" in part), "")
     return f"holds ',{word}'" if word else ""
 
 
 def _kind(annotation: Any) -> tuple[str, bool]:
     """The annotation of an option as text, without `| None`, and whether it had that."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = text.removeprefix("typing.")
     if text.startswith("Optional["):
-        return text[9:-1], True
-    kind = text.removesuffix(" | None").removeprefix("None | ")
-    return kind, kind != text
+        return text[9:-1].removeprefix("typing."), True
+    kind = text.removesuffix(" | None").removeprefix("None | ").removeprefix("typing.")
+    return kind, text.startswith("None | ") or text.endswith(" | None")
 
 
 def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str | None:
@@ -169,7 +172,7 @@ def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | fl
         if option.default is option.empty or annotation not in (bool, int, float, str):
             raise ValueError(f"{name} has no type that text can be read as; annotate it, as in {option.name}: float")
     kind, is_optional = _kind(annotation)
-    if is_optional and text.lower() in ("none", "null"):
+    if is_optional and text.lower() in NONE:
         return None
     if kind == "str":
         return text

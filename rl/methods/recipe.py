@@ -266,7 +266,7 @@ def _text_of(slot: str, part: Callable) -> str:
     if parts_of(module).get(function.__name__) is not function:
         raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
     path, label = [] if is_builtin else [str(module.__file__)], f"{slot} {function.__name__}"
-    bindings = options.write(_bound(part), label)
+    bindings = options.write(_bound(part), label, function)
     options.read(label, function, bindings)  # or the settings of the run could not be read again
     return ":".join([*path, function.__name__, *filter(None, [bindings])])
 

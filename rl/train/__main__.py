@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not is_dry_run:
             _join_cluster(settings)
         try:
-            session = Session(settings, recipe, run_folder, is_dry_run)
+            session = Session(settings, recipe, run_folder, is_dry_run, flags)
         except TrainersLost as error:
             raise UserError(f"--trainers {settings.trainers}: {error}") from None
     print(session.description())

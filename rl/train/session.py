@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ from rl.train.seats.judge import max_reply_tokens, open_judge
 from rl.train.seats.opponents import open_opponents
 from rl.train.seats.runners import Runners
 from rl.train.seats.trainees import Trainees
+from rl.train.unread_flags import evaluation_note
 from rl.train.update_log import UpdateLog
 
 
@@ -65,9 +66,14 @@ class Session:
     """
 
     def __init__(
-        self, settings: Settings, recipe: Recipe, resume_from: RunFolder | None = None, is_dry_run: bool = False
+        self,
+        settings: Settings,
+        recipe: Recipe,
+        resume_from: RunFolder | None = None,
+        is_dry_run: bool = False,
+        typed: Collection[str] = (),
     ) -> None:
-        """Prepare a new run, or the one in the folder `resume_from`; a dry run is only described, not trained.
+        """Prepare a new run, or the one in `resume_from`; a dry run is only described. `typed` are settings of flags.
 
         Raises `ValueError` for what does not work; `UserError` for too little memory or a damaged checkpoint.
         """
@@ -77,6 +83,8 @@ class Session:
         has_begun = resume_from is not None and resume_from.latest_checkpoint() is not None
         self.env = inspect_environment(settings, recipe, has_begun=has_begun)
         settings = self.env.settings
+        if note := evaluation_note(settings, typed):
+            print(note, flush=True)
         free = free_bytes(device := resolve_device(settings.device))  # before any model is there
         self.opponents = open_opponents(settings, self.env.seating, recipe)
         self.roles = parse_roles(settings.role, self.opponents.trained_seats)

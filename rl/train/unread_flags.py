@@ -36,16 +36,28 @@ def check(settings: Settings, recipe: Recipe, typed: Collection[str]) -> None:
         if is_meant and not reader.is_there(settings, recipe):
             text = flag_name(name) if isinstance(value, bool) else f"{flag_name(name)} {value}"
             raise UserError(f"{text}: {reader.reason}, or leave it out")
+    evaluation_note(settings, typed)
+
+
+def evaluation_note(settings: Settings, typed: Collection[str]) -> str:
+    """Return a line if the run ends before the first evaluation of an `eval_every` that comes from a file, else "".
+
+    It is "" too where the number of updates is not known yet, and for 0 updates, which are there on purpose. Raises
+    `UserError`, with the same words, if `eval_every` is among `typed`, the settings that flags have set.
+    """
+    every, updates = settings.eval_every, settings.updates
+    if not updates or every <= updates:
+        return ""
+    length = f"the default of {updates} --updates" if "updates" in settings.derived else f"--updates {updates}"
+    reason = f"nothing is evaluated during training in {length}; lower the one or raise the other"
+    if "eval_every" in typed:
+        raise UserError(f"--eval-every {every}: {reason}")
+    return f"warning: eval_every = {every} of the file: {reason}"
 
 
 def _samples_ahead(settings: Settings, recipe: Recipe) -> bool:
     """Whether groups are in flight while the weights change."""
     return settings.outstanding(settings.groups) > settings.groups
-
-
-def _evaluates(settings: Settings, recipe: Recipe) -> bool:
-    """Whether an evaluation is due within the updates, where their number is known; 0 updates are there on purpose."""
-    return not settings.updates or settings.eval_every <= settings.updates
 
 
 def _has_cold_start(settings: Settings, recipe: Recipe) -> bool:
@@ -62,7 +74,6 @@ _NO_CRITIC = "the method has no critic with this rate; take --algo ppo"
 _NO_COLD_START = "there is no cold start; add --cold-start N, such as 4000"
 _AHEAD = "with --lag 0 and --over-provision 1 nothing is in flight when the weights change; add --lag 1 or more"
 READERS = {
-    "eval_every": Reader(_evaluates, "the run ends before with its --updates; lower it"),
     "critic_lr": Reader(lambda settings, recipe: needs(recipe, "value"), _NO_CRITIC),
     "max_lag": Reader(_samples_ahead, _AHEAD, "lag"),
     "in_flight": Reader(_samples_ahead, _AHEAD, "lag"),

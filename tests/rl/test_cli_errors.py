@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from envs.__main__ import main as envs_main
 from rl.cli import Parser, UserError, program, real_number, run, suggest, user_input, whole_number
 from rl.spec_paths import output_file
 from tests.support.paths import ROOT
@@ -156,6 +157,23 @@ def failing(error: BaseException) -> Callable[[], int]:
 def test_a_users_mistake_leaves_with_2_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(failing(UserError("no such run\nat all"))) == 2
     assert capsys.readouterr().err == f"{program()}: error: no such run at all\n"
+
+
+@pytest.mark.parametrize("name", ["TURNWISE_DATA", "TURNWISE_CACHE"])
+def test_a_relative_folder_in_a_working_folder_that_is_gone_is_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setenv(name, "data")
+    assert exit_code(lambda: 0) == 2
+    reason = f"{name}=data: it is relative, and the working folder has been removed; write an absolute path"
+    assert capsys.readouterr().err == f"{program()}: error: {reason}\n"
+    assert envs_main(["list"]) == 2
+    assert capsys.readouterr().err == f"python -m envs list: {reason}\n"
+    monkeypatch.setenv(name, str(tmp_path))
+    assert exit_code(lambda: 0) == 0
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])

@@ -324,6 +324,10 @@ EVALUATE = [
         "--temperature 0.5 means nothing to --policy parts.py:mine and the opponents: it is about a model or an API",
     ),
     (
+        "--env multi/TicTacToe-v0 --policy parts.py:mine --opponent minimax:depth=2 --episodes 1 --temperature 0.5",
+        "--temperature 0.5 means nothing to --policy parts.py:mine and the opponents: it is about a model or an API",
+    ),
+    (
         "--env multi/TicTacToe-v0 --policy noop --opponent tiny --episodes 1 --concurrency 2",
         "to --policy noop and the opponents:",
     ),

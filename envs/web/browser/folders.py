@@ -13,7 +13,8 @@ from pathlib import Path
 WAIT_S = 2.0  # for the end of a browser whose driver is gone
 ABANDONED_S = 60.0  # age of a folder that no process has locked, beyond which it is one of a process that was killed
 _PROFILE = b"--user-data-dir="
-_PREFIX = "turnwise-chromium-"
+_PREFIX = "turnwise-browser-"
+_MARKER = ".turnwise-browser"  # file in each folder that this module has made, which alone may be removed
 
 
 class TempFolder:
@@ -31,6 +32,7 @@ class TempFolder:
         self._lock = os.open(self.path, os.O_RDONLY)
         with contextlib.suppress(OSError):  # on a file system without locks
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        Path(self.path, _MARKER).touch()
 
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
@@ -39,11 +41,12 @@ class TempFolder:
 
 
 def _remove_abandoned(home: Path) -> None:
-    """Remove the folders of this user in `home` that no living process has locked."""
+    """Remove the folders of this user in `home` that hold the marker and that no living process has locked."""
     for path in home.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # it is locked, or another process has removed it
-            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with contextlib.suppress(OSError):  # it is locked, no folder of a browser, or another process has removed it
+            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_NONBLOCK)
             try:
+                os.stat(_MARKER, dir_fd=lock, follow_symlinks=False)
                 facts = os.fstat(lock)
                 if facts.st_uid == os.getuid() and time.time() - facts.st_mtime > ABANDONED_S:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import envs
 from agents.agent import Agent
 from rl.cli import UserError
+from rl.evaluate.flags import refuse_unread
 from rl.evaluate.policies import PolicyHandle
 from rl.evaluate.report import Report
 from rl.evaluate.runner import OnGroup, evaluate, sampling_record
@@ -176,12 +177,14 @@ def seating_for(args: argparse.Namespace, *, has_strategy: bool) -> Seating | No
 def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
     """Open the policy and all opponents that the flags name, for the seats of an environment.
 
-    Raises `ValueError` or `OSError` as `open_player`, and `ValueError` as `read_opponents`.
+    Raises `ValueError` or `OSError` as `open_player`, and `ValueError` as `read_opponents` and
+    `refuse_unread`.
     """
     game: Any = getattr(envs.entry(seating.spec), "game", None)
     specs, places = read_opponents(args.opponent, seating.seats)
     for spec in specs:  # before the policy is loaded
         check_player(spec, game, flag="--opponent")
+    refuse_unread(args, specs, game.players)
     players: list[OpenPlayer] = []
     try:
         players.append(open_player(args, game))

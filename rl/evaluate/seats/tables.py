@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
+from typing import Literal
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from rl.evaluate.seats.results import Exploitability, SeatResults
 from rl.evaluate.statistics import Estimate
+
+NAMES = 2  # columns of names, before those of figures
+NAME_WIDTH = 6  # characters of a name that must fit beside figures on one line
 
 
 def seat_sections(results: SeatResults) -> list[RenderableType]:
@@ -22,29 +28,62 @@ def seat_sections(results: SeatResults) -> list[RenderableType]:
     return sections
 
 
-def _seat_table(results: SeatResults) -> Table:
+class NameTable:
+    """A table of two columns of names and of figures, which loses no character at any width.
+
+    Names fold where there is no room; figures do so only where names would be cut to less than `NAME_WIDTH`.
+
+    Args:
+        columns: The headers.
+
+    """
+
+    def __init__(self, *columns: str) -> None:
+        self.columns = columns
+        self.rows: list[tuple[str, ...]] = []
+
+    def add_row(self, *cells: str) -> None:
+        """Add a row with a cell for each column."""
+        self.rows.append(cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lay the table out for the width that there is. Called by rich."""
+        widths = [max(map(cell_len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
+        widths[:NAMES] = [min(width, NAME_WIDTH) for width in widths[:NAMES]]
+        has_room = sum(widths) + 2 * (len(widths) - 1) <= options.max_width
+        table = Table(box=None, pad_edge=False, padding=(0, 1))
+        for number, column in enumerate(self.columns):
+            is_name = number < NAMES
+            justify: Literal["left", "right"] = "left" if is_name else "right"
+            table.add_column(column, justify=justify, overflow="fold", no_wrap=has_room and not is_name)
+        for row in self.rows:
+            table.add_row(*map(Text, row))
+        yield table
+
+
+def _seat_table(results: SeatResults) -> NameTable:
     by = "with" if results.is_team else "against"
     success = "team success" if results.is_team else "success"
-    table = _table("seat", by, "episodes", success, "95% interval", "return", "95% interval")
+    table = NameTable("seat", by, "episodes", success, "95% interval", "return", "95% interval")
     for row in results.by_seat:
         numbers = (*_percent(row.success), *_number(row.return_mean))
-        table.add_row(Text(row.seat), Text(row.opponent), str(row.episodes), *numbers)
+        table.add_row(row.seat, row.opponent, str(row.episodes), *numbers)
     return table
 
 
-def _pair_table(results: SeatResults) -> Table:
+def _pair_table(results: SeatResults) -> NameTable:
     score = "team success" if results.is_team else "score"
-    table = _table("player", "with" if results.is_team else "against", "games", score, "95% interval", "return", "")
+    table = NameTable("player", "with" if results.is_team else "against", "games", score, "95% interval", "return", "")
     for row in results.pairs:
         numbers = (*_percent(row.score), *_number(row.return_mean))
-        table.add_row(Text(row.first), Text(row.second), str(row.games), *numbers)
+        table.add_row(row.first, row.second, str(row.games), *numbers)
     return table
 
 
-def _rating_table(results: SeatResults) -> Table:
-    table = _table("player", "", "rating", "95% interval")
+def _rating_table(results: SeatResults) -> NameTable:
+    table = NameTable("player", "", "rating", "95% interval")
     for name, rating in sorted(results.ratings.items(), key=lambda item: -(item[1].mean or 0.0)):
-        table.add_row(Text(name), "", f"{rating.mean:+.0f}", f"{rating.low:+.0f} to {rating.high:+.0f}")
+        table.add_row(name, "", f"{rating.mean:+.0f}", f"{rating.low:+.0f} to {rating.high:+.0f}")
     return table
 
 
@@ -58,15 +97,6 @@ def _exploitability_lines(e: Exploitability) -> Table:
         )
         lines.add_row("plain legal words", f"{mass}; the rest is left out")
     return lines
-
-
-def _table(*columns: str) -> Table:
-    """A table of two columns of names, which fold where there is no room, and of figures, which do not."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
-    for number, column in enumerate(columns):
-        is_name = number < 2
-        table.add_column(column, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name)
-    return table
 
 
 def _percent(value: Estimate) -> tuple[str, str]:

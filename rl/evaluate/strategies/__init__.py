@@ -58,4 +58,4 @@ def format_spec(strategy: Strategy) -> str:
     """Return the text that `parse` reads as this strategy, with every option: `best_of:n=8,scorer=env`."""
     name = next(name for name, kind in STRATEGIES.items() if isinstance(strategy, kind))
     bindings = {option.name: getattr(strategy, option.name) for option in fields(strategy) if option.init}  # type: ignore
-    return f"{name}:{options.write(bindings)}"
+    return f"{name}:{options.write(bindings, function=type(strategy))}"

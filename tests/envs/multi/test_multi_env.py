@@ -1,5 +1,6 @@
 """Environments with several seats: PettingZoo's tests, turns and rounds, guests, limits, private messages, views."""
 
+import math
 import pickle
 import re
 import warnings
@@ -7,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, parallel_seed_test, render_test, seed_test
@@ -143,12 +145,31 @@ def test_a_reward_of_a_seat_that_is_not_there_is_named(monkeypatch, seat, round_
 def test_a_reward_before_any_reply_is_named_and_0_is_taken(monkeypatch, name):
     value = {"rewards": 0.5, "parts": {"bonus": 0.5}}[name]
     env, start = Lifeboat(), Lifeboat.start
-    monkeypatch.setattr(Lifeboat, "start", lambda env: replace(start(env), rewards={"player_0": 0}))
+    zeros = {"rewards": {"player_0": 0}, "parts": {"player_0": {"bonus": 0.0}, "player_1": {}}}
+    monkeypatch.setattr(Lifeboat, "start", lambda env: replace(start(env), **zeros))
     env.reset(seed=0)
     monkeypatch.setattr(Lifeboat, "start", lambda env: replace(start(env), **{name: {"player_0": value}}))
-    reason = rf"Lifeboat: start\(\): Round.{name}\['player_0'\] is .*0.5.*, but no seat has replied yet; pay it in"
+    part = {"rewards": "", "parts": r"\['bonus'\]"}[name]
+    reason = rf"Lifeboat: start\(\): Round.{name}\['player_0'\]{part} is 0.5, but no seat has replied yet; pay it in"
     with pytest.raises(ValueError, match=reason):
         env.reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"rewards": {"player_0": "1"}}, r"Round.rewards\['player_0'\] must be a number, not the str '1'"),
+        ({"rewards": {"player_0": np.zeros(2)}}, r"Round.rewards\['player_0'\] must be a number, not a value of type"),
+        ({"rewards": {"player_0": math.nan}}, r"Round.rewards\['player_0'\] is nan, not a finite number"),
+        ({"parts": {"player_0": 0.5}}, r"Round.parts\['player_0'\] must be a dict of numbers"),
+        ({"parts": {"player_0": {"bonus": ""}}}, r"Round.parts\['player_0'\]\['bonus'\] must be a number, not the str"),
+    ],
+)
+def test_a_reward_before_any_reply_that_is_no_number_is_named_by_its_type(monkeypatch, changes, reason):
+    start = Lifeboat.start
+    monkeypatch.setattr(Lifeboat, "start", lambda env: replace(start(env), **changes))
+    with pytest.raises((TypeError, ValueError), match=reason):
+        Lifeboat().reset(seed=0)
 
 
 def test_a_seat_that_leaves_and_is_to_move_is_named(monkeypatch):

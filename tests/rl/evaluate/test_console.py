@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,10 +37,10 @@ def make_report(*tasks: Sequence[bool], errors: int = 0, policy: str = "random")
     return Report.from_groups(groups, env="games/Guess-v0", policy=policy, seed=0)
 
 
-def render(report: Report, old: Report | None = None, **terminal: Any) -> str:
+def render(report: Report, old: Report | None = None, width: int = 80, **terminal: Any) -> str:
     page = io.StringIO()
     print_report(
-        report, compare(report, old) if old else None, Console(file=page, width=80, highlight=False, **terminal)
+        report, compare(report, old) if old else None, Console(file=page, width=width, highlight=False, **terminal)
     )
     return page.getvalue()
 
@@ -88,6 +89,27 @@ def test_figures_of_seats_with_long_names_stand_on_one_line(is_team: bool) -> No
     text = render(replace(make_report([Y], [N]), seats=results))
     assert max(map(len, text.splitlines())) <= 80
     assert len(re.findall(r"0000 +52\.5% +32\.1 to 71\.3 +-0\.125 +-0\.331 to -0\.071$", text, re.MULTILINE)) == 4
+
+
+@pytest.mark.parametrize("width", [30, 50, 58, 60, 66, 80])
+def test_tables_of_seats_hold_every_digit_and_name_at_any_width(width: int) -> None:
+    share, mean = Estimate(0.525, 0.321, 0.713), Estimate(-0.125, -0.331, -0.071)
+    seats = [SeatRow("player_0", "against_1", 20000, share, mean)]
+    pairs = [PairRow("abcdef", "uvwxyz", 40000, share, mean), PairRow("uvwxyz", "abcdef", 40000, share, mean)]
+    results = SeatResults(
+        False, seats, pairs, {name: Estimate(10.0, -99.0, 99.0) for name in ("abcdef", "uvwxyz", "c")}
+    )
+    report = make_report([Y], [N])
+    text = render(replace(report, seats=results), width=width)
+    assert max(map(len, text.splitlines())) <= width
+
+    def letters(width: int) -> Counter[str]:
+        whole, rest = render(replace(report, seats=results), width=width), render(report, width=width)
+        return Counter("".join(whole.split())) - Counter("".join(rest.split()))
+
+    assert letters(width) == letters(200)
+    is_on_one_line = [line.endswith("-0.331 to -0.071") for line in text.splitlines() if line.startswith("player_0")]
+    assert any(is_on_one_line) == (width == 80)
 
 
 def test_a_terminal_gets_styles_and_the_same_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import typing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,16 @@ def optional(  # type: ignore[no-untyped-def]
     return credit.outcome(groups, norm)
 
 
+def named(  # type: ignore[no-untyped-def]
+    groups,
+    norm,
+    *,
+    name: str | None = "a",
+    rate: typing.Optional[float] = 0.5,  # noqa: UP045
+):
+    return credit.outcome(groups, norm)
+
+
 @pytest.mark.parametrize(
     ("text", "bound"),
     [
@@ -194,6 +205,9 @@ def optional(  # type: ignore[no-untyped-def]
         ("decay=none,text=a,b", {"decay": None, "text": "a,b"}),
         ("file=/a,b.md,top=2", {"file": "/a,b.md", "top": 2}),
         ("text=,top", {"text": ",top"}),
+        ("text=a,,b", {"text": "a,,b"}),
+        ("text=a,,,decay=0.25", {"text": "a,,", "decay": 0.25}),
+        ("text=,", {"text": ","}),
     ],
 )
 def test_a_text_may_hold_commas_and_an_optional_number_may_be_none(text: str, bound: dict[str, Any]) -> None:
@@ -216,6 +230,14 @@ def test_a_comma_that_no_text_holds_begins_an_option(text: str, message: str) ->
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [("rate=none", {"rate": None}), ("rate=0.25,name=NULL", {"rate": 0.25, "name": None}), ("name=no", {"name": "no"})],
+)
+def test_an_annotation_that_is_a_text_may_name_typing(text: str, bound: dict[str, Any]) -> None:
+    assert recipes.part("credit", f"{__file__}:named:{text}").keywords == bound  # type: ignore[attr-defined]
+
+
 def test_options_at_their_defaults_need_no_text() -> None:
     assert recipes.words(Recipe(credit=partial(typeless, decay=None)))["credit"] == f"{__file__}:typeless"
     assert recipes.words(Recipe(credit=partial(worded, text="a b")))["credit"] == f"{__file__}:worded:text=a b"
@@ -230,7 +252,8 @@ def test_options_at_their_defaults_need_no_text() -> None:
             partial(worded, text="a,b=c"),
             "credit worded: text='a,b=c' holds ',b=c', so it cannot be written as an option",
         ),
-        (partial(worded, text="a,"), "credit worded: text='a,' holds a ',' without a word after it, so it cannot be"),
+        (partial(named, name="none"), "credit named: name='none' means None, so it cannot be written as an option"),
+        (partial(named, name="NULL"), "credit named: name='NULL' means None, so it cannot be written as an option"),
         (partial(worded, text="x.py:y"), "credit worded: text='x.py:y' holds '.py:', so it cannot be written"),
         (partial(typed, decay="x"), "credit typed: decay='x' is not a number"),
         (type("Sharing", (), {"__call__": lambda self, groups, norm: []}), r"Sharing is a class; write Sharing\(\)"),

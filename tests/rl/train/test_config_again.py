@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rl.config_file import code_sources, merge, read, to_toml
+from rl.config_file import code_files, code_sources, merge, read, to_toml
 from rl.defaults import MOST_LR
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
@@ -71,6 +71,12 @@ def test_what_was_chosen_for_a_cold_start_ends_with_it(first: str, tmp_path: Pat
     assert merge({"cold_start": 5}, read(file))[0].cold_start_from == "/runs/recall"
     _, output = dry_run("--config", first, "--cold-start", "0")
     assert "ignored in" not in output
+    before = {"env": "a", "cold_start": 5, "cold_start_until": 0.7, "derived": ["lr"]}
+    assert merge({"cold_start": 0}, before)[0].cold_start_until is None
+    assert merge({"cold_start": 0, "cold_start_until": 0.7}, before)[0].cold_start_until == 0.7
+    without = {**before, "cold_start": 0, "cold_start_from": "/runs/recall"}  # nothing is switched off
+    settings_again = merge({"cold_start": 0}, without)[0]
+    assert (settings_again.cold_start_until, settings_again.cold_start_from) == (0.7, "/runs/recall")
 
 
 def test_slots_that_a_file_names_without_a_method_are_meant_for_any() -> None:
@@ -209,6 +215,43 @@ def test_a_config_that_names_code_says_so_before_it_runs(tmp_path: Path) -> None
 def test_code_that_a_file_names_is_found_wherever_it_stands(values: dict[str, Any], sources: list[str]) -> None:
     assert code_sources(Settings(**values), values) == sources
     assert code_sources(Settings(**values), {}) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "slots", "names"),
+    [
+        ({"env": "PLACE/mine.py:Game", "algo": "PLACE/mine.py"}, {}, ["mine.py"]),
+        ({"agent": "PLACE/mine.py:Agent"}, {}, ["mine.py"]),
+        ({"opponent": ["player_0=PLACE/mine.py:play", "random"]}, {}, ["mine.py"]),
+        ({"judge": "PLACE/mine.py:judge"}, {}, ["mine.py"]),
+        ({"judge": "openai:MODEL@http://host/v1"}, {"credit": "PLACE/mine.py:own:decay=0.5"}, ["mine.py"]),
+        ({}, {"penalty": ["kl_k2:coef=0.1", "PLACE/mine.py:own"]}, ["mine.py"]),
+        ({"env": "own_games.deep.sets:Game-v0"}, {}, ["own_games/deep/sets.py"]),
+        ({"env": "chain:own_games:Game"}, {}, ["own_games/__init__.py"]),
+        ({"env": "a", "env_arg": ["retriever=own_games.deep.sets:embed"]}, {}, ["own_games/deep/sets.py"]),
+        ({"env": "gymnasium:CartPole-v1", "env_arg": ["a=json:loads", "b=envs.env:Env", "c=own_games.gone:x"]}, {}, []),
+        ({"env": "mcp:python server.py", "env_arg": ["d=own_gone.deep:x", "e=own_games.deep.sets.x:y"]}, {}, []),
+    ],
+)
+def test_the_files_of_a_users_own_code_are_known_without_its_import(
+    values: dict[str, Any],
+    slots: dict[str, Any],
+    names: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deep = tmp_path / "own_games" / "deep"
+    deep.mkdir(parents=True)
+    for file in (tmp_path / "mine.py", tmp_path / "own_games" / "__init__.py", deep / "sets.py"):
+        file.write_text("raise ImportError('was run')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def placed(value: Any) -> Any:
+        return [*map(placed, value)] if isinstance(value, list) else value.replace("PLACE", str(tmp_path))
+
+    settings = Settings(**{name: placed(value) for name, value in values.items()})
+    files = code_files(settings, {slot: placed(value) for slot, value in slots.items()})
+    assert files == [str(tmp_path / name) for name in names]
 
 
 def test_steps_of_the_bundled_model_have_eight_groups_and_others_make_four() -> None:

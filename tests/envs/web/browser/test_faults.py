@@ -247,7 +247,7 @@ run(main)
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
-    assert any(name.startswith("turnwise-chromium-") for name in os.listdir(tmp_path))
+    assert any(name.startswith("turnwise-browser-") for name in os.listdir(tmp_path))
     child.send_signal(number)
     assert child.wait(30) == 128 + number
     assert os.listdir(tmp_path) == []

@@ -47,3 +47,18 @@ time.sleep(60)
     assert folders_after_the_next() == [own.path]
     own.remove()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("prefix", ["turnwise-browser-", "turnwise-chromium-"])
+def test_what_only_has_the_name_of_such_a_folder_is_left_alone_and_waited_for_by_nobody(
+    prefix: str, tmp_path: Path
+) -> None:
+    notes, pipe = tmp_path / f"{prefix}notes", tmp_path / f"{prefix}pipe"
+    notes.mkdir()
+    (notes / "mine.txt").write_text("mine")
+    os.mkfifo(pipe)
+    for path in (notes, pipe):
+        os.utime(path, (0, time.time() - 2 * ABANDONED_S))
+    code = "from envs.web.browser.folders import TempFolder; TempFolder().remove()"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, check=True, timeout=60)
+    assert sorted(tmp_path.rglob("*")) == sorted([notes, notes / "mine.txt", pipe])
