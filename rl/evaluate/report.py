@@ -29,6 +29,7 @@ from rl.evaluate.metrics import (
     metric_means,
     stop_summaries,
     success_counting_errors,
+    task_splits,
     task_values,
     trajectories_by_task,
 )
@@ -159,7 +160,8 @@ class Report:
         samples = max((group.ticket.size for group in ordered_groups), default=1)
         tasks = trajectories_by_task(ordered_groups)
         counts = [2**e for e in range(samples.bit_length())]
-        values = task_values(tasks.values(), counts, vote)
+        splits = task_splits(ordered_groups)
+        values = task_values(tasks.values(), counts, vote, [splits[task] for task in tasks])
         means = metric_means(values)
         intervals = {name: metric_interval(name, values[name], samples, seed) for name in means}
         costs = cost_per_success(tasks)
