@@ -227,17 +227,22 @@ def test_a_model_behind_an_api_sits_in_a_seat(
 
     specs = []
 
-    async def use(url: str) -> tuple[Report, Report]:
+    async def use(url: str) -> tuple[Report, Report, Report]:
         specs.append(f"openai:gpt@{url}")
         words = (*KUHN, "--episodes", 4)
         pair = "--policy", "oracle", "--opponent", specs[0]
         against, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, *pair)
-        alone, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, "--policy", specs[0])
-        return against, alone
+        hot = "--api-arg", "temperature=0.9"
+        tiny = "--policy", "tiny", "--opponent", specs[0], "--temperature", 0.5
+        local, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, *tiny, *hot)
+        alone, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, "--policy", specs[0], *hot)
+        return against, local, alone
 
-    against, alone = with_server(respond, use)
+    against, local, alone = with_server(respond, use)
     (spec,) = specs
     assert (against.errors, against.opponents) == (0, [spec])
+    assert local.sampling and alone.sampling
+    assert (local.sampling["temperature"], alone.sampling["temperature"]) == (0.5, 0.9)  # the field is the API's alone
     assert alone.seats is not None and sum(row.return_mean.mean or 0 for row in alone.seats.by_seat) == pytest.approx(0)
     lines = [line for line in lines_of(tmp_path) if line["player"] == spec]
     assert {turn["reply"]["content"] for line in lines for turn in line["turns"]} <= {"bet", "call"}
