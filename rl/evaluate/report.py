@@ -66,7 +66,7 @@ class Report:
 
     `pass_at`, `pass_hat`, `cons_at` and `auc_at` are by k = 1, 2, 4, ... up to `samples`, `avg_at` only at `samples`. A
     task that lost samples to errors, or never had as many, contributes up to the k that it has: `tasks_at` counts the
-    tasks by k. `intervals` holds 95 % intervals by the
+    tasks by k, as rows of `per_task`, where each seat of a task has its own. `intervals` holds 95 % intervals by the
     name of the metric, such as `return_mean`, `pass_at/4` or `metrics/strict`. A metric without bounds whose tasks all
     have the same value has no interval; a high end of None means that the data set no upper bound. With a test-time
     strategy, turns and tokens are those of all episodes of an attempt.
@@ -128,6 +128,8 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Whether every task has all its samples scored."""
+        if self.seats:  # a seat of a task has samples against each opponent
+            return not self.errors
         return all(len(row.success) >= self.samples for row in self.per_task)
 
     @classmethod

@@ -120,6 +120,13 @@ def test_tasks_with_unequal_numbers_of_samples_are_said_where_k_is_chosen() -> N
     assert row.split()[1:3] == ["40", "100.0%"] and row.rstrip().endswith("100.0%") and len(row.rstrip()) <= 80
 
 
+def test_in_seats_the_table_counts_seats_and_an_older_result_its_results_by_seat() -> None:
+    older = replace(make_report([Y, N], [Y], [N, N], errors=1), seats=SeatResults(False, []))
+    text = render(older)
+    assert "3 tasks x up to 3 samples, 5 results by seat scored" in text
+    assert ["k", "seats", "pass@k"] in [line.split()[:3] for line in text.splitlines()]
+
+
 def test_nothing_scored_prints_dashes() -> None:
     lines = [line.split() for line in render(make_report([], errors=2)).splitlines()]
     assert ["success", "-"] in lines and ["return", "-"] in lines

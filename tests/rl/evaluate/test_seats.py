@@ -112,6 +112,21 @@ def test_without_an_opponent_the_policy_plays_all_seats_and_a_team_is_counted_on
     assert with_noop.success.mean == 0.0
 
 
+def test_episodes_in_seats_are_counted_once_among_the_scored_and_among_the_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lines = ["from envs.types import assistant", "", "", "played = [0]", "", "", "def mine(env, seat, rng):"]
+    lines += ["    if seat == 'player_0':", "        played[0] += 1", "    if played[0] > 2:"]
+    (tmp_path / "bad.py").write_text("\n".join([*lines, "        raise OSError('gone')", "    return assistant('bet')", ""]))
+    words = [*KUHN, "--policy", f"{tmp_path / 'bad.py'}:mine", "--episodes", 4, "--samples", 2]
+    status, out, err = command(capsys, *words, "--json", tmp_path / "report.json")
+    report = Report.from_json(tmp_path / "report.json")
+    assert status == 0 and report.seats is not None and not report.is_complete, err
+    assert (report.seats.episodes, report.errors) == (2, 6) and "6 of 8 episodes failed" in err
+    assert "4 tasks x up to 2 samples, 2 episodes scored" in out
+    assert sum(len(row.success) for row in report.per_task) == 4
+
+
 def test_several_opponents_give_a_table_of_all_pairs_and_ratings(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
