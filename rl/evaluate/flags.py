@@ -60,8 +60,8 @@ def _absolute_policy(spec: str) -> str:
 def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = ()) -> None:
     """Raise `ValueError` for a flag that is not at its default and that neither the policy nor an opponent reads.
 
-    So does one that `--api-arg` replaces and no local model reads. `args` are the flags as they were typed, `opponents` the names of other
-    players, each maybe with its seat.
+    So does one that `--api-arg` replaces and no local model reads. `args` are the flags as they were typed, `opponents`
+    the names of other players, each maybe with its seat.
     """
     defaults = Parser()
     add_policy_flags(defaults)

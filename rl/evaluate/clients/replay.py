@@ -60,9 +60,7 @@ class ReplayClient:
             if (ticket.split, ticket.index) in self._task_names
         ]
         names = set(self._task_names.values())
-        unknown = [
-            key if isinstance(key, str) else f"{key[0]}/{key[1]}" for key in self.samples if key not in names
-        ]
+        unknown = [key if isinstance(key, str) else f"{key[0]}/{key[1]}" for key in self.samples if key not in names]
         splits = ", ".join(sorted({ticket.split for ticket in tickets}))
         notes = []
         if len(selection) < len(tickets):

@@ -117,7 +117,9 @@ def test_episodes_in_seats_are_counted_once_among_the_scored_and_among_the_error
 ) -> None:
     lines = ["from envs.types import assistant", "", "", "played = [0]", "", "", "def mine(env, seat, rng):"]
     lines += ["    if seat == 'player_0':", "        played[0] += 1", "    if played[0] > 2:"]
-    (tmp_path / "bad.py").write_text("\n".join([*lines, "        raise OSError('gone')", "    return assistant('bet')", ""]))
+    (tmp_path / "bad.py").write_text(
+        "\n".join([*lines, "        raise OSError('gone')", "    return assistant('bet')", ""])
+    )
     words = [*KUHN, "--policy", f"{tmp_path / 'bad.py'}:mine", "--episodes", 4, "--samples", 2]
     status, out, err = command(capsys, *words, "--json", tmp_path / "report.json")
     report = Report.from_json(tmp_path / "report.json")

@@ -132,7 +132,9 @@ def test_a_replay_has_the_errors_and_the_figures_of_the_evaluation_that_it_repea
 
 
 def test_an_error_before_an_episode_had_a_task_is_found_by_the_place_of_its_task(tmp_path: Path, command: Any) -> None:
-    lines = "from dataclasses import replace\nfrom envs.math.arithmetic import Arithmetic\n\n\nclass Named(Arithmetic):\n"
+    lines = (
+        "from dataclasses import replace\nfrom envs.math.arithmetic import Arithmetic\n\n\nclass Named(Arithmetic):\n"
+    )
     load = "return [replace(task, id=f'q{number + 1}') for number, task in enumerate(super().load(split)[:4])]"
     (tmp_path / "named.py").write_text(f"{lines}    def load(self, split):\n        {load}\n")
     env, early = f"{tmp_path / 'named.py'}:Named", {"task": "", "split": "test", "stop": "error", "turns": []}
