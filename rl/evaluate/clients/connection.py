@@ -20,7 +20,7 @@ import numpy as np
 from envs.suggestions import nearest
 from envs.types import Stop
 from rl.evaluate.clients.client import StopEvaluation
-from rl.evaluate.clients.failures import FailedAlone, Refused, TimedOut, Unreachable
+from rl.evaluate.clients.failures import FIELD_HINT, FailedAlone, Refused, TimedOut, Unreachable
 from rl.evaluate.clients.responses import response_text, retry_after_s
 from rl.policy.engine import CutOff
 
@@ -262,7 +262,7 @@ class Connection:
         if self.has_answered:
             return Refused(reason)
         if self.flag == "--policy":
-            reason += "; --api-arg KEY=VALUE changes a field of the request, null leaves it out"
+            reason += FIELD_HINT
         return self._stop(reason) if self._num_refusals >= MAX_REFUSALS else Refused(reason)
 
     async def _model_hint(self) -> str:

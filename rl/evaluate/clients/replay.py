@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from envs.types import Message, Stop, Task
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
+from rl.evaluate.clients.failures import FIELD_HINT
 from rl.evaluate.clients.stored import Sample, TaskKey, in_order
 from rl.policy.engine import CutOff
 from rl.records import Group, Ticket, Trajectory
@@ -127,7 +128,8 @@ class ReplayClient:
         for member, sample in enumerate(self.samples[name][: ticket.size]):
             if sample.stop == Stop.ERROR:
                 seed = ticket.seed if sample.seed is None else sample.seed
-                failure = Trajectory([], Stop.ERROR, task=name, seed=seed, member=member, error=sample.error)
+                error = sample.error.removesuffix(FIELD_HINT)
+                failure = Trajectory([], Stop.ERROR, task=name, seed=seed, member=member, error=error)
                 failure.error_line = sample.error_line
                 failures.append(failure)
         return failures

@@ -88,11 +88,13 @@ def _add_row(row: Any, samples_by_task: dict[TaskKey, SamplesByNumber]) -> None:
     if not isinstance(row, dict):
         raise ValueError("not an object")
     task, is_failed = row.get("task", row.get("task_id")), row.get("stop") == Stop.ERROR
-    place = row.get("split"), row.get("index")
-    is_early = task == "" and is_failed and isinstance(place[0], str) and type(place[1]) is int
-    if not is_early and (not isinstance(task, str | int) or task == ""):
+    split, index = row.get("split"), row.get("index")
+    key: TaskKey = str(task)
+    if task == "" and is_failed and isinstance(split, str) and type(index) is int:
+        key = split, index
+    elif not isinstance(task, str | int) or task == "":
         raise ValueError("no 'task'")
-    own = samples_by_task.setdefault(place if is_early else str(task), {})
+    own = samples_by_task.setdefault(key, {})
     number = _sample_number(row, is_failed=is_failed)
     if is_failed:
         error, line = (str(row.get(name) or "") for name in ("error", "error_line"))

@@ -19,6 +19,7 @@ from agents.scripted import oracle, random
 from envs.types import Stop
 from rl import cli
 from rl.evaluate import __main__ as evaluate
+from rl.evaluate.clients.failures import FIELD_HINT
 from rl.evaluate.clients.human import parse_line
 from rl.evaluate.clients.stored import read_samples
 from rl.evaluate.report import Report
@@ -167,13 +168,14 @@ def test_a_failed_line_without_a_number_stands_for_its_task_only_where_no_other_
         {**failure, "task": "test/1", "member": None},
         {"task": "test/1", "sample": 0, "completion": answers(ARITHMETIC)["test/1"]},
         {**failure, "task": "test/2", "sample": None},
-        {**failure, "task": "test/2", "group": None, "member": 0, "error": "Refused: 400: no"},
+        {**failure, "task": "test/2", "group": None, "member": 0, "error": f"Refused: 400: no{FIELD_HINT}"},
     ]
     file = write(tmp_path / "r.jsonl", *rows)
     for samples in (1, 2):
-        status, report, _ = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--samples", samples)
+        status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--samples", samples)
         assert (status, report.episodes, report.faults) == (0, 3, {"Refused": 1})
         assert [row.success for row in report.per_task] == [[True], [True], []]
+        assert "test/2: Refused: 400: no\n" in err  # no advice about requests, of which there are none here
 
 
 def test_every_simple_form_is_read_and_graded(tmp_path: Path, command: Any) -> None:
