@@ -258,7 +258,7 @@ def _strategy_table(gain: Gain) -> Table:
 
 
 def _k_table(report: Report) -> Table:
-    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k; over how many tasks or seats, if that depends on k."""
+    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k; over how many tasks or seats, if not the same."""
     headers = ["pass@k", "", "pass^k", "", "cons@k", "", "AUC@k"]
     depends_on_k = len({*report.tasks_at.values()}) > 1
     table = _table("k", 3, *["seats" if report.seats else "tasks"] * depends_on_k, *headers)
