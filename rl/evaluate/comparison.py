@@ -12,6 +12,7 @@ import numpy as np
 
 from envs.env import SPLITS
 from rl.evaluate.report import Report
+from rl.evaluate.runner import with_usual_names
 from rl.evaluate.statistics import Interval, cluster_bootstrap, holm, mcnemar, sign_flip
 
 
@@ -131,7 +132,8 @@ def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
 
 
 def _changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
-    """What differs between two records of sampling, as text."""
+    """What differs between two records of sampling, as text. Older ones have all fields of requests in `api_args`."""
+    new, old = with_usual_names(new), with_usual_names(old)
     lines = []
     for name in {**new, **old}:
         here, there = new.get(name), old.get(name)

@@ -135,7 +135,7 @@ def _header(report: Report) -> Table:
     tasks = f"{report.episodes} {'task' if report.episodes == 1 else 'tasks'}"
     each = f" x {report.samples} samples" if report.samples > 1 else ""
     if report.samples > 1 and not report.is_complete:
-        each = f" x up to {report.samples} samples, {sum(len(row.success) for row in report.per_task)} episodes scored"
+        each = f" x up to {report.samples} samples, {_num_scored(report)} scored"
     kinds = ", ".join(f"{number} {kind}" for kind, number in report.faults.items())
     arguments = " ".join(f"{key}={value}" for key, value in (report.env_args or {}).items())
     rows = [
@@ -150,6 +150,14 @@ def _header(report: Report) -> Table:
         ("errors", Text(f"{report.errors} left out: {kinds}", style="bold red")) if report.errors else None,
     ]
     return _lines([row for row in rows if row])
+
+
+def _num_scored(report: Report) -> str:
+    """The number of scored episodes; of results by seat, several of an episode, where older results do not say it."""
+    results = sum(len(row.success) for row in report.per_task)
+    if report.seats is None:
+        return f"{results} episodes"
+    return f"{results} results by seat" if report.seats.episodes is None else f"{report.seats.episodes} episodes"
 
 
 def _sampling(settings: Mapping[str, Any]) -> str:
@@ -250,10 +258,10 @@ def _strategy_table(gain: Gain) -> Table:
 
 
 def _k_table(report: Report) -> Table:
-    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k; over how many tasks, if that depends on k."""
+    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k; over how many tasks or seats, if not the same."""
     headers = ["pass@k", "", "pass^k", "", "cons@k", "", "AUC@k"]
     depends_on_k = len({*report.tasks_at.values()}) > 1
-    table = _table("k", 3, *["tasks"] * depends_on_k, *headers)
+    table = _table("k", 3, *["seats" if report.seats else "tasks"] * depends_on_k, *headers)
     if depends_on_k:
         table.padding = (0, 1, 0, 0)  # so that one more column fits into 80 characters
     for k in report.pass_at:

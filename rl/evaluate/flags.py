@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from envs.watchdog import WATCHDOG, Budgets
 from rl import prompt_options
@@ -59,8 +60,9 @@ def _absolute_policy(spec: str) -> str:
 def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = (), game_scripts: Collection[str] = ()) -> None:
     """Raise `ValueError` for a flag that is not at its default and that neither the policy nor an opponent reads.
 
-    So does one that `--api-arg` replaces. `args` are the flags as they were typed, `opponents` the names of other
-    players, each maybe with its seat, `game_scripts` the names of the game's own scripts, as far as they are known.
+    So does one that `--api-arg` replaces and no local model reads. `args` are the flags as they were typed, `opponents`
+    the names of other players, each maybe with its seat, `game_scripts` the names of the game's own scripts, as far as
+    they are known.
     """
     defaults = Parser()
     add_policy_flags(defaults)
@@ -70,15 +72,20 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = (), game_
     for name, readers in READERS.items():
         value = getattr(args, name)
         if value != defaults.get_default(name) and not kinds.intersection(readers):
-            text = value[0] if isinstance(value, list) else "" if value is True else value
-            flag, about = f"--{name.replace('_', '-')} {text}".strip(), [kind for kind in readers if kind != SCRIPT]
+            about = [kind for kind in readers if kind != SCRIPT]
             players = f"--policy {args.policy}" + " and the opponents" * bool(opponents)
-            raise ValueError(f"{flag} means nothing to {players}: it is about {' or '.join(about)}; leave it out")
+            line = f"means nothing to {players}: it is about {' or '.join(about)}; leave it out"
+            raise ValueError(f"{_typed(name, value)} {line}")
     for text in args.api_arg:
         name = REQUEST_FIELDS.get(text.partition("=")[0], "")
-        if name and getattr(args, name) != defaults.get_default(name):
-            flag = f"--{name.replace('_', '-')} {getattr(args, name)}"
-            raise ValueError(f"{flag} and --api-arg {text} set the same; leave one out")
+        if name and getattr(args, name) != defaults.get_default(name) and MODEL not in kinds:
+            raise ValueError(f"{_typed(name, getattr(args, name))} and --api-arg {text} set the same; leave one out")
+
+
+def _typed(name: str, value: Any) -> str:
+    """The flag of the argument `name` with its value, as in `--temperature 1`."""
+    text = value[0] if isinstance(value, list) else "" if value is True else value
+    return f"--{name.replace('_', '-')} {f'{text:g}' if isinstance(text, float) else text}".strip()
 
 
 def _kind(spec: str, game_scripts: Collection[str]) -> str:

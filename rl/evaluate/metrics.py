@@ -43,33 +43,39 @@ def trajectories_by_task(groups: Sequence[Group]) -> dict[str, list[Trajectory]]
     task is a task of its own, named TASK#AGENT.
     """
     tasks: dict[str, list[Trajectory]] = {}
-
-    def samples_of(t: Trajectory, group: Group) -> list[Trajectory]:
-        label = t.task or f"{group.ticket.split}/{group.ticket.index}"
-        return tasks.setdefault(label if t.agent == "agent" else f"{label}#{t.agent}", [])
-
     for group in groups:
         for trajectory in sorted(group.trajectories, key=lambda t: t.member):
-            samples_of(trajectory, group).append(trajectory)
+            tasks.setdefault(_label(trajectory, group), []).append(trajectory)
         for failure in group.errored:
-            samples_of(failure, group)  # lists the task even if nothing was scored
+            tasks.setdefault(_label(failure, group), [])  # lists the task even if nothing was scored
     return tasks
 
 
-def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vote: Vote) -> TaskValues:
+def task_splits(groups: Sequence[Group]) -> dict[str, str]:
+    """Return the split of each task of `trajectories_by_task`. In a benchmark every environment has its own."""
+    return {_label(t, group): group.ticket.split for group in groups for t in (*group.trajectories, *group.errored)}
+
+
+def task_values(
+    tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vote: Vote, envs: Sequence[str] | None = None
+) -> TaskValues:
     """Return every metric by name, such as `success`, `pass_at/4` or `metrics/NAME`: one value per task that has it.
 
-    A named reward of an episode is the sum over its turns, as its return is, and a metric the one of its last turn.
+    A named reward of an episode is the sum over its turns, as its return is: 0 for one that only other episodes of its
+    environment have. A metric is the one of the last turn.
 
     Args:
         tasks: The scored trajectories of each task; a task without any has no metrics.
         counts: The numbers of samples k of pass@k and the like. A task with fewer samples has no value at k.
         vote: Reads the answer of a trajectory for cons@k.
+        envs: A name for the environment of each task; None if all are of one environment.
     """
     values: dict[str, list[float]] = defaultdict(list)
     tasks = list(tasks)
+    envs = [""] * len(tasks) if envs is None else envs
+    no_rewards = _no_rewards(tasks, envs)
     has_extensions = any(turn.role == ROLE for task in tasks for t in task for turn in t.turns)
-    for task in tasks:
+    for env, task in zip(envs, tasks, strict=True):
         if not task:
             continue
         success = [t.success for t in task]
@@ -91,7 +97,7 @@ def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vo
                 values[f"auc_at/{k}"].append(auc_at_k(n, c, k))
         env_metrics: dict[str, list[float]] = defaultdict(list)
         for replies in (t.replies for t in task if t.replies):
-            for name, value in {**_reward_sums(replies), **replies[-1].metrics}.items():
+            for name, value in {**no_rewards[env], **_reward_sums(replies), **replies[-1].metrics}.items():
                 env_metrics[name].append(float(value))
         for name, samples in env_metrics.items():
             values[f"metrics/{name}"].append(fmean(samples))
@@ -170,6 +176,20 @@ def error_counts(groups: Iterable[Group]) -> dict[str, int]:
     """Return the number of failed episodes by the type of their error, such as "TimeoutError", most frequent first."""
     kinds = Counter((t.error or "unknown").partition(":")[0][:60] for group in groups for t in group.errored)
     return dict(kinds.most_common())
+
+
+def _label(trajectory: Trajectory, group: Group) -> str:
+    """The name of a trajectory's task as `trajectories_by_task` says."""
+    label = trajectory.task or f"{group.ticket.split}/{group.ticket.index}"
+    return label if trajectory.agent == "agent" else f"{label}#{trajectory.agent}"
+
+
+def _no_rewards(tasks: Sequence[Sequence[Trajectory]], envs: Sequence[str]) -> dict[str, dict[str, float]]:
+    """By environment, 0 for each name of a reward that an episode of it has."""
+    zeros: dict[str, dict[str, float]] = {env: {} for env in envs}
+    for env, task in zip(envs, tasks, strict=True):
+        zeros[env].update((name, 0.0) for t in task for turn in t.replies for name in turn.rewards)
+    return zeros
 
 
 def _reward_sums(turns: Sequence[Turn]) -> dict[str, float]:

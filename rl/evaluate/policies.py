@@ -221,7 +221,7 @@ def open_endpoint_client(args: argparse.Namespace, *, flag: str = "--policy") ->
         raise ValueError("OPENAI_API_KEY contains characters that are not printable ASCII")
     client = EndpointClient(
         model,
-        Connection(model.name, model.url, key=key, patience_s=args.patience, flag=flag),
+        Connection(model.name, model.url, key=key, patience_s=args.patience, flag=flag, limit_flag=model.limit_flag),
         concurrency=args.concurrency,
         budget=args.token_budget,
         context=args.max_tokens,

@@ -29,6 +29,7 @@ from rl.evaluate.metrics import (
     metric_means,
     stop_summaries,
     success_counting_errors,
+    task_splits,
     task_values,
     trajectories_by_task,
 )
@@ -65,7 +66,7 @@ class Report:
 
     `pass_at`, `pass_hat`, `cons_at` and `auc_at` are by k = 1, 2, 4, ... up to `samples`, `avg_at` only at `samples`. A
     task that lost samples to errors, or never had as many, contributes up to the k that it has: `tasks_at` counts the
-    tasks by k. `intervals` holds 95 % intervals by the
+    tasks by k, as rows of `per_task`, where each seat of a task has its own. `intervals` holds 95 % intervals by the
     name of the metric, such as `return_mean`, `pass_at/4` or `metrics/strict`. A metric without bounds whose tasks all
     have the same value has no interval; a high end of None means that the data set no upper bound. With a test-time
     strategy, turns and tokens are those of all episodes of an attempt.
@@ -127,6 +128,8 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Whether every task has all its samples scored."""
+        if self.seats:  # a seat of a task has samples against each opponent
+            return not self.errors
         return all(len(row.success) >= self.samples for row in self.per_task)
 
     @classmethod
@@ -159,7 +162,8 @@ class Report:
         samples = max((group.ticket.size for group in ordered_groups), default=1)
         tasks = trajectories_by_task(ordered_groups)
         counts = [2**e for e in range(samples.bit_length())]
-        values = task_values(tasks.values(), counts, vote)
+        splits = task_splits(ordered_groups)
+        values = task_values(tasks.values(), counts, vote, [splits[task] for task in tasks])
         means = metric_means(values)
         intervals = {name: metric_interval(name, values[name], samples, seed) for name in means}
         costs = cost_per_success(tasks)

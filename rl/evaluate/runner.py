@@ -116,21 +116,31 @@ def sampling_record(
 ) -> dict[str, Any]:
     """Return how replies are sampled and prompts written, as `Report.sampling` holds it.
 
-    `max_tokens` is the limit of an episode, None for no limit. `api_arg` are fields of requests as `KEY=VALUE`. One of
-    `REQUEST_FIELDS` that is a number stands under its usual name, so that equal sampling has equal records; for any
-    other value that name is left out, and `api_args` has the field, as it has all others.
+    `max_tokens` is the limit of an episode, None for no limit. `api_arg` are fields of requests as `KEY=VALUE`, which
+    stand where `with_usual_names` says.
     """
     limits = {"turn_tokens": params.max_tokens, "max_tokens": max_tokens}
     record = {name: getattr(params, name) for name in ("temperature", "top_p", "top_k")} | limits | prompts.record()
     fields = parse_json_values("--api-arg", api_arg)
-    usual = {name: value for name, value in fields.items() if name in REQUEST_FIELDS}
-    numbers = {REQUEST_FIELDS[name]: value for name, value in usual.items() if type(value) in (int, float)}
-    if "top_k" in numbers:
-        numbers["top_k"] = max(0, numbers["top_k"])  # servers take -1 for no limit as well
-    others = {name: value for name, value in fields.items() if REQUEST_FIELDS.get(name) not in numbers}
-    left_out = {REQUEST_FIELDS[name] for name in usual} - numbers.keys()
-    record = {name: value for name, value in (record | numbers).items() if name not in left_out}
-    return {**record, "api_args": others} if others else record
+    return with_usual_names({**record, "api_args": fields}) if fields else record
+
+
+def with_usual_names(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of sampling with what its `api_args` set under the usual names, so that equal sampling is equal.
+
+    A field of `REQUEST_FIELDS` stands under its usual name if it is a number, of `top_k` one above 0, and if no other
+    field sets the same. Otherwise the usual name is left out and `api_args` has the field, as it has all others.
+    """
+    fields: Mapping[str, Any] = record.get("api_args") or {}
+    numbers: dict[str, list[float]] = {REQUEST_FIELDS[name]: [] for name in fields if name in REQUEST_FIELDS}
+    for name, value in fields.items():
+        if name in REQUEST_FIELDS and type(value) in (int, float) and (name != "top_k" or value > 0):
+            numbers[REQUEST_FIELDS[name]].append(value)
+    usual = {name: values[0] for name, values in numbers.items() if len(values) == 1}
+    others = {name: value for name, value in fields.items() if REQUEST_FIELDS.get(name) not in usual}
+    left_out = {"api_args", *numbers} - usual.keys()
+    normal = {name: value for name, value in {**record, **usual}.items() if name not in left_out}
+    return {**normal, "api_args": others} if others else normal
 
 
 def sampling_params(

@@ -309,7 +309,7 @@ EVALUATE = [
     ),
     (
         f"{ARITHMETIC} --policy tiny --episodes 1 --patience 9",
-        "--patience 9.0 means nothing to --policy tiny: it is about an API or a",
+        "--patience 9 means nothing to --policy tiny: it is about an API or a",
     ),
     (
         f"{ARITHMETIC} --policy openai:m@http://127.0.0.1:1/v1 --patience 1 --dtype float32",

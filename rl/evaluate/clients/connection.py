@@ -11,8 +11,6 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from itertools import count
 from typing import Any, TypeVar
 
@@ -22,8 +20,8 @@ import numpy as np
 from envs.suggestions import nearest
 from envs.types import Stop
 from rl.evaluate.clients.client import StopEvaluation
-from rl.evaluate.clients.codec import error_text
-from rl.evaluate.clients.failures import FailedAlone, Refused, TimedOut, Unreachable
+from rl.evaluate.clients.failures import FIELD_HINT, FailedAlone, Refused, TimedOut, Unreachable
+from rl.evaluate.clients.responses import response_text, retry_after_s
 from rl.policy.engine import CutOff
 
 T = TypeVar("T")
@@ -45,6 +43,7 @@ CONTEXT_ERROR_TEXTS = (
     *("context_length_exceeded", "context length", "context window", "context size"),
     *("maximum model length", "max_model_len", "maximum allowed length"),
 )
+PLAYER_FLAGS = ("--policy", "--opponent")  # of models whose replies the flags of sampling are about
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +75,7 @@ class Connection:
         key: API key, sent as a bearer token; empty for none. It is removed from all messages.
         patience_s: Seconds without any answer after which requests are given up.
         flag: Where the model's name comes from, for messages.
+        limit_flag: What sets the limit of a reply, for messages about a policy or an opponent.
         sleep: Waits between attempts; tests replace it.
         clock: Returns the time in seconds; tests replace it.
     """
@@ -88,11 +88,12 @@ class Connection:
         key: str = "",
         patience_s: float = 600.0,
         flag: str = "--policy",
+        limit_flag: str = "--turn-tokens",
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.patience_s = f"openai:{model}@{url}", patience_s
-        self.flag = flag
+        self.flag, self._limit_flag = flag, limit_flag
         self.has_answered = False  # now or, with cached replies, in an earlier evaluation
         self.num_answers = 0
         self._model, self._url, self._key = model, httpx.URL(url), key
@@ -235,7 +236,7 @@ class Connection:
 
     async def _status_error(self, response: httpx.Response) -> BaseException:
         """The error to raise for a response whose status is not a success."""
-        status, text = response.status_code, self._clean(_response_text(response))
+        status, text = response.status_code, self._clean(response_text(response))
         if status in AUTH_STATUSES:
             how = "the key in OPENAI_API_KEY is refused" if self._key else "it needs an API key; set OPENAI_API_KEY"
             return self._stop(f"{how} ({status}: {text})" if status != 402 else f"it requires payment ({text})")
@@ -248,11 +249,11 @@ class Connection:
             hint = f"it points to {location}" if location else "most servers want a URL that ends in /v1"
             return self._stop(f"nothing answers at {self._endpoint_url('chat/completions')} ({status}); {hint}")
         if status in (*TRANSIENT_STATUSES, *MISSING_STATUSES) or status >= 500 or response.is_redirect:
-            return _TransientError(f"{status}: {text}", _retry_after_s(response), is_busy=status == TOO_MANY_REQUESTS)
+            return _TransientError(f"{status}: {text}", retry_after_s(response), is_busy=status == TOO_MANY_REQUESTS)
         is_long = status == 413 or any(sign in response.text.lower() for sign in CONTEXT_ERROR_TEXTS)
         if status in (400, 413, 422) and is_long:
-            fix = "lower --turn-tokens or serve it with a longer context"
-            return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model: {fix} ({status}: {text})")
+            fix = f": lower {self._limit_flag} or serve it with a longer context" * (self.flag in PLAYER_FLAGS)
+            return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model{fix} ({status}: {text})")
         return self._refusal(f"{status}: {text}")
 
     def _refusal(self, reason: str) -> BaseException:
@@ -261,7 +262,7 @@ class Connection:
         if self.has_answered:
             return Refused(reason)
         if self.flag == "--policy":
-            reason += "; --api-arg KEY=VALUE changes a field of the request, null leaves it out"
+            reason += FIELD_HINT
         return self._stop(reason) if self._num_refusals >= MAX_REFUSALS else Refused(reason)
 
     async def _model_hint(self) -> str:
@@ -296,24 +297,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__
-
-
-def _response_text(response: httpx.Response) -> str:
-    """The error message of a response, else the start of its body, else its reason phrase."""
-    with suppress(ValueError):
-        message = error_text(response.json())
-        if message:
-            return message
-    text = response.text.strip()
-    return response.reason_phrase if not text or text.startswith("<") else text[:200]
-
-
-def _retry_after_s(response: httpx.Response) -> float | None:
-    """Seconds of the `Retry-After` header, which holds a number or a date (RFC 9110, 10.2.3); None without one."""
-    value = response.headers.get("retry-after", "")
-    with suppress(ValueError):
-        return max(0.1, float(value))
-    with suppress(ValueError):
-        when = parsedate_to_datetime(value)
-        return max(0.1, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    return None

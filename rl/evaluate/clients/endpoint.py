@@ -19,6 +19,7 @@ from rl.evaluate.clients.cache import ReplyCache, digest
 from rl.evaluate.clients.client import ChatRequest, ChatResponse, StopEvaluation
 from rl.evaluate.clients.connection import Connection
 from rl.evaluate.clients.failures import Refused, TimedOut
+from rl.evaluate.runner import REQUEST_FIELDS
 from rl.policy.engine import CutOff
 from rl.seeds import generator
 
@@ -58,6 +59,13 @@ class EndpointModel:
             if key in RESERVED_FIELDS:
                 raise ValueError(f"the request field {key!r} cannot be set; leave it out of --api-arg")
         return cls(name, url, fields or {})
+
+    @property
+    def limit_flag(self) -> str:
+        """What sets the limit of a reply on a command line: a field of the request, else `--turn-tokens`."""
+        names = [name for name in self.fields if REQUEST_FIELDS.get(name) == "turn_tokens"]
+        name = min(names, key=lambda name: self.fields[name] is None, default="")
+        return f"--api-arg {name}" if name else "--turn-tokens"
 
 
 class EndpointClient:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Ends the text of a refused request; it is advice for another one, and none where the error is only repeated.
+FIELD_HINT = "; --api-arg KEY=VALUE changes a field of the request, null leaves it out"
+
 
 class Unreachable(ConnectionError):
     """A request was not answered within `patience_s`: the endpoint failed, not the model."""

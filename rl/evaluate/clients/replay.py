@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from envs.types import Message, Stop, Task
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
-from rl.evaluate.clients.stored import Sample
+from rl.evaluate.clients.failures import FIELD_HINT
+from rl.evaluate.clients.stored import Sample, TaskKey, in_order
 from rl.policy.engine import CutOff
 from rl.records import Group, Ticket, Trajectory
 
@@ -28,7 +29,7 @@ class ReplayClient:
     Call `select_tickets`, then `assign_samples`, then play the tickets that it returns, then `merge_groups`.
     """
 
-    samples: Mapping[str, Sequence[Sample]]  # by task
+    samples: Mapping[TaskKey, Sequence[Sample]]  # by task
     early_ends: int = 0
     _task_names: dict[tuple[str, int], str] = field(default_factory=dict)  # of the selected tasks, by (split, index)
     _session_samples: dict[str, Sample] = field(default_factory=dict)
@@ -50,14 +51,17 @@ class ReplayClient:
             ValueError: No ticket has samples.
         """
         for split in sorted({ticket.split for ticket in tickets}):
-            indices = _task_indices(load(split), split, self.samples)
+            tasks = load(split)
+            self.samples = _with_names(self.samples, split, tasks)
+            indices = _task_indices(tasks, split, [name for name in self.samples if isinstance(name, str)])
             self._task_names |= {(split, index): name for name, index in indices.items()}
         selection = [
             replace(ticket, size=min(ticket.size, len(self.samples[self._task_names[ticket.split, ticket.index]])))
             for ticket in tickets
             if (ticket.split, ticket.index) in self._task_names
         ]
-        unknown = [name for name in self.samples if name not in set(self._task_names.values())]
+        names = set(self._task_names.values())
+        unknown = [key if isinstance(key, str) else f"{key[0]}/{key[1]}" for key in self.samples if key not in names]
         splits = ", ".join(sorted({ticket.split for ticket in tickets}))
         notes = []
         if len(selection) < len(tickets):
@@ -124,7 +128,8 @@ class ReplayClient:
         for member, sample in enumerate(self.samples[name][: ticket.size]):
             if sample.stop == Stop.ERROR:
                 seed = ticket.seed if sample.seed is None else sample.seed
-                failure = Trajectory([], Stop.ERROR, task=name, seed=seed, member=member, error=sample.error)
+                error = sample.error.removesuffix(FIELD_HINT)
+                failure = Trajectory([], Stop.ERROR, task=name, seed=seed, member=member, error=error)
                 failure.error_line = sample.error_line
                 failures.append(failure)
         return failures
@@ -158,7 +163,21 @@ def _num_given(messages: Sequence[Message], sample: Sample) -> int:
     return next((n for n in counts if dialogue[-n:] == replies[:n]), 0)
 
 
-def _task_indices(tasks: Sequence[Task], split: str, names: Mapping[str, object]) -> dict[str, int]:
+def _with_names(
+    samples: Mapping[TaskKey, Sequence[Sample]], split: str, tasks: Sequence[Task]
+) -> Mapping[TaskKey, Sequence[Sample]]:
+    """Samples with the failed ones that are stored under a (split, index) among those of the task at that place."""
+    member, colon, _ = split.rpartition(":")
+    complete = dict(samples)
+    for key, failures in samples.items():
+        if isinstance(key, tuple) and key[0] == split and 0 <= key[1] < len(tasks):
+            name = f"{member}{colon}{tasks[key[1]].id}"
+            complete[name] = in_order((*failures, *complete.get(name, ())))
+            del complete[key]
+    return complete
+
+
+def _task_indices(tasks: Sequence[Task], split: str, names: Sequence[str]) -> dict[str, int]:
     """The index in `split` of each of `names` that is a task of it. Tasks of a suite are named MEMBER:TASK."""
     member, colon, _ = split.rpartition(":")
     own = {name.removeprefix(member + colon): name for name in names if name.startswith(member + colon)}

@@ -217,9 +217,9 @@ def _sampling_of(player: AnyPlayer | TeamPlayer, args: argparse.Namespace) -> di
     one = next(iter(player.by_seat.values())) if isinstance(player, TeamPlayer) else player
     if not isinstance(one, Player):
         return None
-    return sampling_record(
-        one.params, args.max_tokens if one.has_own_ids else one.max_tokens, PromptOptions.from_flags(args)
-    )
+    # Only an API counts its own tokens and reads fields of requests.
+    max_tokens, api_arg = (args.max_tokens, args.api_arg) if one.has_own_ids else (one.max_tokens, ())
+    return sampling_record(one.params, max_tokens, PromptOptions.from_flags(args), api_arg)
 
 
 async def _play(

@@ -73,6 +73,7 @@ class SeatResults:
         pairs: Every pair of different players; with one opponent there is one.
         ratings: Bradley-Terry ratings of all players, on the scale of Elo, with their mean at 0. Empty for teams.
         exploitability: Of the policy, in a game where it can be computed.
+        episodes: Scored episodes of the policy, however many seats it had in one; None in results of older releases.
     """
 
     is_team: bool
@@ -80,6 +81,7 @@ class SeatResults:
     pairs: list[PairRow] = field(default_factory=list)
     ratings: dict[str, Estimate] = field(default_factory=dict)
     exploitability: Exploitability | None = None
+    episodes: int | None = None
 
 
 def seat_results(
@@ -88,7 +90,8 @@ def seat_results(
     """Compute the results of the groups of a plan; `seed` seeds the bootstrap of the intervals."""
     pairs = [] if plan.is_single else _pairs(plan, groups, seed)
     ratings = {} if plan.is_team or plan.is_single else _ratings(plan, groups, seed)
-    return SeatResults(plan.is_team, _by_seat(plan, groups, seed), pairs, ratings, exploitability)
+    episodes = {(group.ticket.number, t.member) for group in own_groups(plan, groups) for t in group.trajectories}
+    return SeatResults(plan.is_team, _by_seat(plan, groups, seed), pairs, ratings, exploitability, len(episodes))
 
 
 def own_groups(plan: MatchPlan, groups: Iterable[Group]) -> list[Group]:

@@ -239,6 +239,7 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
             )
             for flag, field in (
                 ("--temperature 0.7", "temperature=0.3"),
+                ("--temperature 1", "temperature=0"),
                 ("--top-p 0.5", "top_p=0.3"),
                 ("--top-k 4", "top_k=-1"),
                 ("--turn-tokens 9", "max_tokens=8"),

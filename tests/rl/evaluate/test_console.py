@@ -142,6 +142,13 @@ def test_tasks_with_unequal_numbers_of_samples_are_said_where_k_is_chosen() -> N
     assert row.split()[1:3] == ["40", "100.0%"] and row.rstrip().endswith("100.0%") and len(row.rstrip()) <= 80
 
 
+def test_in_seats_the_table_counts_seats_and_an_older_result_its_results_by_seat() -> None:
+    older = replace(make_report([Y, N], [Y], [N, N], errors=1), seats=SeatResults(False, []))
+    text = render(older)
+    assert "3 tasks x up to 3 samples, 5 results by seat scored" in text
+    assert ["k", "seats", "pass@k"] in [line.split()[:3] for line in text.splitlines()]
+
+
 def test_nothing_scored_prints_dashes() -> None:
     lines = [line.split() for line in render(make_report([], errors=2)).splitlines()]
     assert ["success", "-"] in lines and ["return", "-"] in lines
@@ -183,8 +190,23 @@ def test_a_field_of_requests_and_the_flag_of_the_same_value_are_one_way_to_sampl
     assert by_fields == by_flags
     text = render(replace(plain, sampling=by_fields), replace(plain, sampling=by_flags))
     assert "differs in" not in text and "sampled    at temperature 0.9, top-p 0.5, top-k 20, at most 64 tokens" in text
-    no_limit = sampling_record(SamplingParams(4096, 0.0), None, prompts, ["top_k=-1", "repetition_penalty=1"])
-    assert (no_limit["top_k"], no_limit["api_args"]) == (0, {"repetition_penalty": 1})
+    older = {"turn_tokens": 64, "max_tokens": None, "api_args": {"temperature": 0.9, "top_p": 0.5, "top_k": 20}}
+    for pair in ((older, by_flags), (by_fields, older)):
+        assert "differs in" not in render(*(replace(plain, sampling=one) for one in pair))
+    assert "temperature 0.9 here, 0 there" in render(*(replace(plain, sampling=s) for s in (older, {"temperature": 0})))
+
+
+def test_fields_of_requests_that_say_no_limit_or_the_same_twice_stay_fields() -> None:
+    def record(*fields: str) -> dict[str, Any]:
+        return sampling_record(SamplingParams(4096, 0.0), None, PromptOptions(), fields)
+
+    no_limit = record("top_k=-1", "repetition_penalty=1")
+    assert "top_k" not in no_limit and no_limit["api_args"] == {"top_k": -1, "repetition_penalty": 1}
+    assert record("top_k=0")["api_args"] == {"top_k": 0}
+    twice = record("max_tokens=10", "max_completion_tokens=20")
+    assert "turn_tokens" not in twice and twice["api_args"] == {"max_tokens": 10, "max_completion_tokens": 20}
+    both = [replace(make_report([Y], [N]), sampling=one) for one in (record("top_k=-1"), record())]
+    assert "api args top_k=-1 here, not set there" in " ".join(render(*both).split())
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "max_tokens"])

@@ -265,3 +265,17 @@ def test_named_rewards_are_those_of_the_episode_and_metrics_those_of_its_last_tu
     labels = [line.split("  ")[0] for line in plain_text(result).splitlines()]
     assert {"calls, last turn", "step"} <= {*labels} and "calls" not in labels
     assert report([Y], [N]).last_turn == []  # one turn is the whole episode
+
+
+def test_a_named_reward_that_an_episode_lacks_is_0_within_its_environment_alone() -> None:
+    groups = []
+    for number, split in enumerate(("a:test", "a:test", "a:test", "b:test")):
+        episode = play(f"{split[0]}:{number}", False, turns=2)
+        if number in (0, 1):
+            episode.turns[0].rewards, episode.turns[1].metrics = {"bonus": 1.0}, {"calls": 2.0}
+        elif number == 3:
+            episode.turns[0].rewards = {"other": 3.0}
+        groups.append(Group(Ticket(number, number, split, 0, 1), [episode]))
+    whole, one = (Report.from_groups(g, env="e", policy="p", seed=0) for g in (groups, groups[1:3]))
+    assert one.metrics == {"bonus": 0.5, "calls": 2.0, "strict": 0.0}
+    assert whole.metrics == {"bonus": pytest.approx(2 / 3), "calls": 2.0, "other": 3.0, "strict": 0.0}

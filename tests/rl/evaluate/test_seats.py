@@ -112,6 +112,23 @@ def test_without_an_opponent_the_policy_plays_all_seats_and_a_team_is_counted_on
     assert with_noop.success.mean == 0.0
 
 
+def test_episodes_in_seats_are_counted_once_among_the_scored_and_among_the_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lines = ["from envs.types import assistant", "", "", "played = [0]", "", "", "def mine(env, seat, rng):"]
+    lines += ["    if seat == 'player_0':", "        played[0] += 1", "    if played[0] > 2:"]
+    (tmp_path / "bad.py").write_text(
+        "\n".join([*lines, "        raise OSError('gone')", "    return assistant('bet')", ""])
+    )
+    words = [*KUHN, "--policy", f"{tmp_path / 'bad.py'}:mine", "--episodes", 4, "--samples", 2]
+    status, out, err = command(capsys, *words, "--json", tmp_path / "report.json")
+    report = Report.from_json(tmp_path / "report.json")
+    assert status == 0 and report.seats is not None and not report.is_complete, err
+    assert (report.seats.episodes, report.errors) == (2, 6) and "6 of 8 episodes failed" in err
+    assert "4 tasks x up to 2 samples, 2 episodes scored" in out
+    assert sum(len(row.success) for row in report.per_task) == 4
+
+
 def test_several_opponents_give_a_table_of_all_pairs_and_ratings(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -227,17 +244,22 @@ def test_a_model_behind_an_api_sits_in_a_seat(
 
     specs = []
 
-    async def use(url: str) -> tuple[Report, Report]:
+    async def use(url: str) -> tuple[Report, Report, Report]:
         specs.append(f"openai:gpt@{url}")
         words = (*KUHN, "--episodes", 4)
         pair = "--policy", "oracle", "--opponent", specs[0]
         against, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, *pair)
-        alone, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, "--policy", specs[0])
-        return against, alone
+        hot = "--api-arg", "temperature=0.9"
+        tiny = "--policy", "tiny", "--opponent", specs[0], "--temperature", 0.5
+        local, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, *tiny, *hot)
+        alone, _ = await asyncio.to_thread(report_of, capsys, tmp_path, *words, "--policy", specs[0], *hot)
+        return against, local, alone
 
-    against, alone = with_server(respond, use)
+    against, local, alone = with_server(respond, use)
     (spec,) = specs
     assert (against.errors, against.opponents) == (0, [spec])
+    assert local.sampling and alone.sampling
+    assert (local.sampling["temperature"], alone.sampling["temperature"]) == (0.5, 0.9)  # the field is the API's alone
     assert alone.seats is not None and sum(row.return_mean.mean or 0 for row in alone.seats.by_seat) == pytest.approx(0)
     lines = [line for line in lines_of(tmp_path) if line["player"] == spec]
     assert {turn["reply"]["content"] for line in lines for turn in line["turns"]} <= {"bet", "call"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,6 +123,29 @@ def test_a_dialogue_that_is_too_long_for_the_model_truncates_the_episode() -> No
     assert group.errored[0].failure.startswith(
         "CutOff: the dialogue is too long for the model: lower --turn-tokens or serve it with a longer context (400: "
     )
+
+
+@pytest.mark.parametrize(
+    ("flag", "fields", "hint"),
+    [
+        ("--policy", {"temperature": 1}, ": lower --turn-tokens or serve it with a longer context"),
+        ("--policy", {"max_tokens": 9}, ": lower --api-arg max_tokens or serve it with a longer context"),
+        (
+            "--opponent",
+            {"max_tokens": None, "max_completion_tokens": 9},
+            ": lower --api-arg max_completion_tokens or serve it with a longer context",
+        ),
+        ("--judge", {}, ""),
+    ],
+)
+def test_a_dialogue_that_is_too_long_names_what_sets_the_limit_of_a_reply_if_a_flag_does(
+    flag: str, fields: dict[str, Any], hint: str
+) -> None:
+    long = Answer(400, {"error": {"message": "context length 20"}})
+    limit_flag = EndpointModel.from_spec("toy@http://toy/v1", fields).limit_flag
+    with pytest.raises(CutOff) as error:
+        post_once(ScriptedServer(long), flag=flag, limit_flag=limit_flag)
+    assert str(error.value) == f"the dialogue is too long for the model{hint} (400: context length 20)"
 
 
 def test_the_tokens_of_an_episode_are_bounded_by_the_servers_count() -> None:

@@ -19,6 +19,7 @@ from agents.scripted import oracle, random
 from envs.types import Stop
 from rl import cli
 from rl.evaluate import __main__ as evaluate
+from rl.evaluate.clients.failures import FIELD_HINT
 from rl.evaluate.clients.human import parse_line
 from rl.evaluate.clients.stored import read_samples
 from rl.evaluate.report import Report
@@ -129,6 +130,52 @@ def test_a_replay_has_the_errors_and_the_figures_of_the_evaluation_that_it_repea
     failures = write(tmp_path / "f.jsonl", *rows[-4:])
     with pytest.raises(ValueError, match="no completions"):
         read_samples(failures)
+
+
+def test_an_error_before_an_episode_had_a_task_is_found_by_the_place_of_its_task(tmp_path: Path, command: Any) -> None:
+    lines = (
+        "from dataclasses import replace\nfrom envs.math.arithmetic import Arithmetic\n\n\nclass Named(Arithmetic):\n"
+    )
+    load = "return [replace(task, id=f'q{number + 1}') for number, task in enumerate(super().load(split)[:4])]"
+    (tmp_path / "named.py").write_text(f"{lines}    def load(self, split):\n        {load}\n")
+    env, early = f"{tmp_path / 'named.py'}:Named", {"task": "", "split": "test", "stop": "error", "turns": []}
+    rows: list[Any] = [
+        {"task": "q1", "group": 0, "member": 1, "completion": "no"},
+        {**early, "index": 0, "group": 0, "member": 0, "error": "OSError: disk"},
+        {**early, "index": 0, "group": 0, "member": 1, "error": "OSError: it was played again"},
+        {**early, "index": 1, "error": "OSError: without a number"},
+        {"task": "q2", "completion": "no"},
+        {**early, "index": 2, "error": "Refused: 400: no"},
+        {**early, "split": "val", "index": 3, "error": "OSError: disk"},
+    ]
+    file = write(tmp_path / "r.jsonl", *rows)
+    status, report, err = command("--env", env, "--policy", f"replay:{file}", "--samples", 2)
+    assert (status, report.episodes, report.faults) == (0, 3, {"OSError": 1, "Refused": 1})
+    assert {row.task: len(row.success) for row in report.per_task} == {"q1": 1, "q2": 1, "q3": 0}
+    assert "1 tasks in it are not in split test, such as 'val/3'" in err
+    status, report, _ = command("--env", env, "--policy", f"replay:{file}")
+    assert (status, report.episodes, report.faults) == (0, 3, {"OSError": 1, "Refused": 1})
+
+
+def test_a_failed_line_without_a_number_stands_for_its_task_only_where_no_other_line_does(
+    tmp_path: Path, command: Any
+) -> None:
+    failure = {"stop": "error", "turns": [], "error": "OSError: disk"}
+    rows: list[Any] = [
+        {**failure, "task": "test/0"},
+        {"task": "test/0", "completion": answers(ARITHMETIC)["test/0"]},
+        {**failure, "task": "test/0"},
+        {**failure, "task": "test/1", "member": None},
+        {"task": "test/1", "sample": 0, "completion": answers(ARITHMETIC)["test/1"]},
+        {**failure, "task": "test/2", "sample": None},
+        {**failure, "task": "test/2", "group": None, "member": 0, "error": f"Refused: 400: no{FIELD_HINT}"},
+    ]
+    file = write(tmp_path / "r.jsonl", *rows)
+    for samples in (1, 2):
+        status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--samples", samples)
+        assert (status, report.episodes, report.faults) == (0, 3, {"Refused": 1})
+        assert [row.success for row in report.per_task] == [[True], [True], []]
+        assert "test/2: Refused: 400: no\n" in err  # no advice about requests, of which there are none here
 
 
 def test_every_simple_form_is_read_and_graded(tmp_path: Path, command: Any) -> None:
