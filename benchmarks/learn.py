@@ -101,7 +101,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/Leduc-v0": ["--updates", "40", "--opponent", "random"],
     "multi/ConnectFour-v0 rows=3 columns=4 connect=3": ["--updates", "40", "--opponent", "random"],
     "tools/Clarify-v0": ["--updates", "40"],
-    "tools/Search-v0": ["--updates", "30"],
+    "tools/Search-v0": ["--updates", "30", *FROM_RECALL],  # from random weights greedy replies begin at 0.99
     "tools/Plans-v0 form=code longest=1": ["--updates", "20", *FROM_RECALL],
     "tools/Support-v0 case=track": ["--updates", "20", *FROM_RECALL],
     "tools/Travel-v0 case=code": ["--updates", "20", *FROM_RECALL],
