@@ -1,14 +1,9 @@
-"""`rl.evaluate` with stored replies and with a human at the terminal."""
+"""`rl.evaluate` with stored replies."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +12,14 @@ import pytest
 import envs
 from agents.scripted import oracle, random
 from envs.types import Stop
-from rl import cli
-from rl.evaluate import __main__ as evaluate
 from rl.evaluate.clients.failures import FIELD_HINT
-from rl.evaluate.clients.human import parse_line
 from rl.evaluate.clients.stored import read_samples
-from rl.evaluate.report import Report
 from rl.evaluate.runner import tickets
 from rl.records import Group
 from rl.rollout.scripted import play_script
 from rl.train.run_folder import RunFolder
-from tests.support.paths import ROOT
 
 ARITHMETIC, GUESS = "math/Arithmetic-v0", "games/GuessNumber-v0"
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> Any:
-    """Run `rl.evaluate` and return the exit status, the report if there is one, and standard error with the log."""
-
-    def run_command(*words: object) -> tuple[int, Report | None, str]:
-        file = tmp_path / "report.json"
-        file.unlink(missing_ok=True)
-        caplog.clear()
-        with pytest.raises(SystemExit) as left:
-            cli.run(partial(evaluate.main, [*map(str, words), "--json", str(file)]))
-        return (
-            int(left.value.code or 0),
-            Report.from_json(file) if file.exists() else None,
-            capsys.readouterr().err + "".join(f"{message}\n" for message in caplog.messages),
-        )
-
-    return run_command
 
 
 def answers(env: str, split: str = "test") -> dict[str, str]:
@@ -265,67 +236,3 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, row: Any, words: st
     assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="no completions"):
         read_samples(write(tmp_path / "empty.jsonl"))
-
-
-def test_a_human_plays_in_the_terminal_and_gets_a_report(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    solutions = answers(ARITHMETIC)
-    tasks = [f"test/{ticket.index}" for ticket in tickets(len(solutions), 3, 1, 0)]
-    lines = [
-        solutions[tasks[0]],
-        '{"role": "user", "content": "no"}',
-        "wrong",
-        json.dumps({"role": "assistant", "content": solutions[tasks[2]]}),
-    ]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
-    status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3)
-    assert (status, report.policy) == (0, "human")
-    assert [(row.task, row.success) for row in report.per_task] == [
-        (tasks[0], [True]),
-        (tasks[1], [False]),
-        (tasks[2], [True]),
-    ]
-    for line in (
-        f"# task {tasks[0]}",
-        "# not a reply: its role is not 'assistant'; once more",
-        "success, 1 turn, return 1",
-    ):
-        assert line in err
-
-
-def test_a_human_who_leaves_gets_a_report_of_what_was_played_whole(
-    command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("1\n2\n"))
-    status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3, "--samples", 2)
-    assert (status, report.episodes, [len(row.success) for row in report.per_task]) == (1, 1, [2])
-    assert err.count("# task ") == 3
-    assert ", sample 2\n" in err
-    assert err.endswith("the input ended: 1 of 3 tasks were played to their end\n")
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3)
-    assert (status, report) == (1, None)
-    assert err.endswith("error: the input ended: 0 of 3 tasks were played to their end\n")
-
-
-def test_a_human_reads_every_new_message_once_over_many_turns(tmp_path: Path) -> None:
-    result = subprocess.run(
-        (sys.executable, "-m", "rl.evaluate", "--env", GUESS, "--policy", "human", "--episodes", "1"),
-        input="?\n" * 9,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert result.returncode == 0
-    lines = [line.removeprefix("> ") for line in result.stderr.splitlines()]
-    turns = envs.make(GUESS).unwrapped.max_turns  # type: ignore[attr-defined]
-    assert sum(line.startswith("user: ") for line in lines) == 1 + turns  # the opening, and an answer to each guess
-    assert f"turn_limit, no success, {turns} turns, return 0" in lines[-1]
-    assert "success" in result.stdout
-    assert "user:" not in result.stdout
-
-
-def test_a_line_is_a_message_only_where_it_is_the_json_of_one() -> None:
-    assert parse_line('{"role": "assistant", "content": "a"}') == {"role": "assistant", "content": "a"}
-    for line in ("7", "{}", '{"a": 1}', "", "[1]", '"x"'):
-        assert parse_line(line) == {"role": "assistant", "content": line}
