@@ -15,7 +15,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.games.game import Game
 from envs.games.planning import shortest_plan
-from envs.grading.doubts import clauses_around, denies
+from envs.grading.doubts import denies_mark
 from envs.grading.lines import MAX_REPLY, last_line
 from envs.procedural import enumerated
 from envs.suggestions import unknown_message
@@ -160,8 +160,8 @@ def _move_text(reply: str) -> str:
     line = last_line(reply)
     move = line if "[" in line or len(reply) > MAX_REPLY else reply
     before, _, rest = move.partition("[")
-    is_denied = denies(clauses_around(before, rest.partition("]")[2]))
-    return move.replace("[", " ").replace("]", " ") if rest and is_denied else move
+    is_denied = bool(rest) and denies_mark(before, rest.partition("]")[2])
+    return move.replace("[", " ").replace("]", " ") if is_denied else move
 
 
 @contextmanager

@@ -149,6 +149,14 @@ def denies_around(line: str, name: re.Match[str]) -> bool:
     return denies(clauses_around(line[: name.start()], line[name.end() :]))
 
 
+def denies_mark(before: str, after: str) -> bool:
+    """Whether the words around a marked answer deny it: "not <answer>5</answer>", "<answer>5</answer> is wrong".
+
+    What they deny besides it counts only before the mark: "<answer>5</answer> and not 7" is an answer.
+    """
+    return denies(last_clause(before)) or is_taken_back(after)
+
+
 def is_taken_back(after: str) -> bool:
     """Whether the text after an answer says that it is wrong."""
     after = after[:_REACH]

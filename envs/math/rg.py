@@ -13,7 +13,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.episodes.guide import Guide
-from envs.grading.doubts import clauses_around, denies
+from envs.grading.doubts import denies_mark
 from envs.grading.lines import MAX_REPLY, answer_line
 from envs.grading.workers import OverLimit, WorkerPool
 from envs.math import reasoning
@@ -190,7 +190,7 @@ def _reply_text(reply: str) -> str:
         return line if _REASONING.search(reply.strip().removesuffix(line)) else reply.strip()
     inside, closing, after = parts[-1].partition("</answer>")
     is_only_pair = len(parts) == 2 and closing and "</answer>" not in after
-    return inside.strip() if is_only_pair and not denies(clauses_around(parts[0], after)) else ""
+    return inside.strip() if is_only_pair and not denies_mark(parts[0], after) else ""
 
 
 def _question_text(task: Task) -> str:

@@ -75,14 +75,16 @@ def refuse_unread(args: argparse.Namespace, opponents: Sequence[str] = (), game_
             about = [kind for kind in readers if kind != SCRIPT]
             players = f"--policy {args.policy}" + " and the opponents" * bool(opponents)
             line = f"means nothing to {players}: it is about {' or '.join(about)}; leave it out"
-            raise ValueError(f"{_typed(name, value)} {line}")
+            raise ValueError(f"{_flag_text(name, value)} {line}")
     for text in args.api_arg:
         name = REQUEST_FIELDS.get(text.partition("=")[0], "")
         if name and getattr(args, name) != defaults.get_default(name) and MODEL not in kinds:
-            raise ValueError(f"{_typed(name, getattr(args, name))} and --api-arg {text} set the same; leave one out")
+            raise ValueError(
+                f"{_flag_text(name, getattr(args, name))} and --api-arg {text} set the same; leave one out"
+            )
 
 
-def _typed(name: str, value: Any) -> str:
+def _flag_text(name: str, value: Any) -> str:
     """The flag of the argument `name` with its value, as in `--temperature 1`."""
     text = value[0] if isinstance(value, list) else "" if value is True else value
     return f"--{name.replace('_', '-')} {f'{text:g}' if isinstance(text, float) else text}".strip()

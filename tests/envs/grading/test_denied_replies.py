@@ -9,6 +9,7 @@ import pytest
 import envs
 from envs.catalogue import entries
 from envs.data import MissingData
+from envs.grading.doubts import denies_mark
 from envs.types import text
 
 DENIALS = (
@@ -62,3 +63,12 @@ def test_a_reply_with_a_reason_is_taken(id: str) -> None:
     for form in STATEMENTS:
         right, stated = play(id, form)
         assert right == stated, form
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["{}, not 7", "The answer is {} and not 7.", "{} is not hard to find.", "Not 7 but {}", "It cannot be 7, so {}"],
+)
+def test_a_marked_answer_beside_one_that_is_denied_is_taken(sentence: str) -> None:
+    assert not denies_mark(*sentence.split("{}"))
+    assert all(denies_mark(*form.split("{}")) for form in DENIALS)
