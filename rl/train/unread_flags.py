@@ -48,8 +48,8 @@ def evaluation_note(settings: Settings, typed: Collection[str]) -> str:
     every, updates = settings.eval_every, settings.updates
     if not updates or every <= updates:
         return ""
-    length = f"the default of {updates} --updates" if "updates" in settings.derived else f"--updates {updates}"
-    reason = f"nothing is evaluated during training in {length}; lower the one or raise the other"
+    length = f"{updates} updates" + " (default)" * ("updates" in settings.derived)
+    reason = f"the run ends before, after {length}; lower --eval-every or raise --updates"
     if "eval_every" in typed:
         raise UserError(f"--eval-every {every}: {reason}")
     return f"warning: eval_every = {every} of the file: {reason}"

@@ -102,11 +102,11 @@ def test_an_evaluation_that_was_due_at_the_checkpoint_is_made_when_the_run_goes_
         (("--eval-every", "-1"), "--eval-every -1: must be at least 0"),
         (
             ("--eval-every", "9", "--updates", "8"),
-            "--eval-every 9: nothing is evaluated during training in --updates 8; lower the one or raise the other",
+            "--eval-every 9: the run ends before, after 8 updates; lower --eval-every or raise --updates",
         ),
         (
             ("--eval-every", "201"),
-            "--eval-every 201: nothing is evaluated during training in the default of 200 --updates; lower the one or",
+            "--eval-every 201: the run ends before, after 200 updates (default); lower --eval-every or raise --updates",
         ),
     ],
 )
@@ -117,9 +117,9 @@ def test_an_evaluation_that_cannot_be_made_is_refused(words: tuple[str, ...], me
 @pytest.mark.parametrize(
     ("file", "words", "updates"),
     [
-        ({"eval_every": 1000, "updates": 8}, (), "--updates 8"),
-        ({"eval_every": 100}, ("--updates", "8"), "--updates 8"),
-        ({"eval_every": 1000}, (), "the default of 200 --updates"),
+        ({"eval_every": 1000, "updates": 8}, (), "8 updates"),
+        ({"eval_every": 100}, ("--updates", "8"), "8 updates"),
+        ({"eval_every": 1000}, (), "200 updates (default)"),
     ],
 )
 def test_an_evaluation_of_a_file_that_comes_too_late_is_said_in_one_line(
@@ -129,7 +129,7 @@ def test_an_evaluation_of_a_file_that_comes_too_late_is_said_in_one_line(
     config.write_text("".join(f"{name} = {value}\n" for name, value in file.items()))
     command = (*flags("Low"), "--config", config, "--dry-run", *words)
     result = train(*map(str, command))
-    reason = f"nothing is evaluated during training in {updates}; lower the one or raise the other\n"
+    reason = f"the run ends before, after {updates}; lower --eval-every or raise --updates\n"
     assert result.code == 0, result.err
     assert result.out.count(f"warning: eval_every = {file['eval_every']} of the file: {reason}") == 1
     every = str(file["eval_every"])
