@@ -40,6 +40,7 @@ TICK = "web/Widgets-v0 kind=tick level=0 max_turns=5"
 IN_BROWSER = f"{TICK} engine=chromium"
 RECALL = "games/Recall-v0 kind=repeat pairs=4 fewest=1"
 FROM_RECALL = ("--cold-start-from", "recall")  # a run of RECALL that ends with its cold start, in place of the word
+ROOM = ("--cold-start-valid", "0.4")  # imitation up to 0.8 leaves greedy replies at 0.97
 MORE_THAN_CHANCE = ("--cold-start-until", "0.5")  # one of three at random succeeds in a third
 TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
@@ -61,13 +62,13 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "web/Calendar-v0 kind=cancel level=0 max_turns=4": ["--updates", "30"],
     "web/Wiki-v0 kind=hops level=0 max_turns=3": ["--updates", "15", *MORE_THAN_CHANCE],
     "web/Shop-v0 kind=look-up level=0 max_turns=3": ["--updates", "15", *MORE_THAN_CHANCE],
-    "web/CRM-v0 kind=look-up level=0 max_turns=3": ["--updates", "12"],
-    "web/Purchase-v0 level=0 max_turns=4": ["--updates", "12"],
+    "web/CRM-v0 kind=look-up level=0 max_turns=3": ["--updates", "25", *ROOM],
+    "web/Purchase-v0 level=0 max_turns=4": ["--updates", "30", *ROOM],
     "math/Algebra-v0 level=0": ["--updates", "300"],
     RECALL: ["--updates", "40", "--cold-start", "40000"],
     "games/Doors-v0 turns=4": ["--updates", "40"],
     "games/Taxi-v0 level=0": ["--updates", "40"],
-    "games/Taxi-v0": ["--updates", "40"],
+    "games/Taxi-v0": ["--updates", "40", *ROOM],
     "games/Mastermind-v0 holes=2": ["--updates", "160"],
     "games/2048-v0 target=8 rows=2 columns=2": ["--updates", "40"],
     "games/Minesweeper-v0 size=4 mines=2": ["--updates", "40"],
@@ -77,7 +78,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "math/Countdown-v0 size=2 top=40": ["--updates", "40"],
     "math/LinearSystem-v0 level=0": ["--updates", "300"],
     "math/WordProblems-v0 level=0": ["--updates", "300"],
-    "math/FirstError-v0 level=0": ["--updates", "300"],
+    "math/FirstError-v0 level=0": ["--updates", "300", "--cold-start", "40000", "--cold-start-until", "0.4"],
     "games/GuessNumber-v0": [],
     "games/FrozenLake-v0": [],
     "games/Maze-v0": ["--updates", "160"],

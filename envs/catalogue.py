@@ -176,9 +176,15 @@ def _load(env_spec: gymnasium.envs.registration.EnvSpec) -> Any:
 
 
 def entries() -> list[Row]:
-    """List the environments of this package and of installed plug-ins, sorted by id, without importing them."""
+    """List the environments of this package and of installed plug-ins, sorted by id, without importing them.
+
+    A plug-in with a name that is no id, or one of this package, was refused (`register_plug_ins`) and is left out.
+    """
+    own_ids = {row.id for row in ROWS}
     plug_ins = [
-        Row(point.name, point.value, f"plug-in {_distribution(point)}") for point in _entry_points() if point.attr
+        Row(point.name, point.value, f"plug-in {_distribution(point)}")
+        for point in _entry_points()
+        if point.attr and point.name in gymnasium.registry and point.name not in own_ids
     ]
     return sorted([*ROWS, *plug_ins])
 

@@ -47,7 +47,7 @@ CHANGEABLE_ON_RESUME = (
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
-OF_COLD_START = ("cold_start_until", "cold_start_from")
+OF_COLD_START = ("cold_start_until", "cold_start_valid", "cold_start_from")
 LIST_EXAMPLES = {
     "env_arg": "level=2",
     "template_arg": "enable_thinking=false",
@@ -91,7 +91,9 @@ def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
     if any(map(replaces, DERIVED_FROM)):
         candidates = (*candidates, *file.get("derived", []))
     if flags.get("cold_start") == 0 and file.get("cold_start") != 0:
-        own = [name for name in OF_COLD_START if file.get(name) and name not in file.get("derived", [])]
+        defaults = {name: getattr(Settings, name) for name in OF_COLD_START}
+        own = [name for name in OF_COLD_START if name not in file.get("derived", [])]
+        own = [name for name in own if file.get(name) and file[name] != defaults[name]]
         candidates = (*candidates, *own)
     return [name for name in candidates if name in file and name not in flags]
 

@@ -46,8 +46,13 @@ class Beginning:
     cold_start_until: float | None = _flag(
         None,
         "sampled success at which imitation may end: 0 is random play's, 1 the oracle's; where the oracle wins no more "
-        "than random play, the share of valid replies, at least 0.8 (default for tiny: 0.2 with one turn, else 0.3; "
-        "else 1)",
+        "than random play, the share of valid replies, at least that of --cold-start-valid (default for tiny: 0.2 with "
+        "one turn, else 0.3; else 1)",
+        real_number(0, 1),
+    )
+    cold_start_valid: float = _flag(
+        0.8,
+        "share of valid replies at which imitation may end; with less of it more is left to reinforcement learning",
         real_number(0, 1),
     )
     cold_start_from: str = _flag(

@@ -79,7 +79,8 @@ class GymnasiumEnv(ForeignEnv):
     ) -> None:
         self.game_args = dict(game_args or {})
         self.inner: gymnasium.Env | None = make_game(name, self.game_args)
-        own_limit = gymnasium.spec(name).max_episode_steps or getattr(self.inner.unwrapped, "max_steps", None)
+        spec = gymnasium.spec(self.inner.spec.id if self.inner.spec else name)  # `name` may be "module:Id-v0"
+        own_limit = spec.max_episode_steps or getattr(self.inner.unwrapped, "max_steps", None)
         super().__init__(name, style=style, max_turns=max_turns or own_limit or DEFAULT_TURNS, **limits)
         if reward not in ("game", "success"):
             raise ValueError(f"reward {reward!r} is not one of game, success")

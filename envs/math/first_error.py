@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -78,8 +78,8 @@ class FirstError(GeneratedProblems):
     judge that always names a step in the middle earns 0.4 on average of six steps without reading.
     Success: the number is right.
     Episode end: after the first reply.
-    Levels: 0 three steps, 1, the default, six, 2 ten. Every answer is equally likely. After a wrong step the others
-    follow from its result.
+    Levels: 0 three sums and differences of digits, with digits as results, 1, the default, six steps, 2 ten. After a
+    wrong step the others follow from its result. Every answer is equally likely, at level 0 nearly so.
     Arguments: `rule`; `level`.
     Source and licence: generated. Version history: v0.
     """
@@ -109,16 +109,17 @@ class FirstError(GeneratedProblems):
         )
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """Draw a calculation and where it goes wrong; return None if its numbers grow beyond four digits."""
-        count = STEPS[self.level]
-        error, value, steps = between(rng, NONE, count - 1), between(rng, 2, 99), []
+        """Draw a calculation and where it goes wrong; return None if its numbers have more digits than the level's."""
+        is_gentle, count = self.level == 0, STEPS[self.level]
+        signs, most, errors = ("+-", 9, (-2, -1, 1, 2)) if is_gentle else (_SIGNS, 99, (-10, -2, -1, 1, 2, 10))
+        error, value, steps = between(rng, NONE, count - 1), between(rng, 2, most), []
         for number in range(count):
-            sign = one_of(rng, *_SIGNS)
-            other = between(rng, 2, 9) if sign == "*" else between(rng, 2, 99)
+            sign = one_of(rng, *signs)
+            other = between(rng, 2, 9) if sign == "*" else between(rng, 2, most)
             result = _SIGNS[sign](value, other)
             if number == error:
-                result += one_of(rng, -10, -2, -1, 1, 2, 10)
-            if abs(result) > 9999:
+                result += one_of(rng, *errors)
+            if abs(result) > 9999 or (is_gentle and not 0 <= result <= 9):
                 return None
             steps.append(f"{value}{sign}{other}={result}")
             value = result
@@ -145,6 +146,15 @@ class FirstError(GeneratedProblems):
     def _guess(self, action: Message) -> int | None:
         reply = final_text(action)
         return last_boxed_integer(reply) if self.rule == "fapo" else named_step(reply)
+
+    def oracle(self) -> Iterator[Message]:
+        """Yield the answer, at level 0 after a line with the right result of each step, so that it can be imitated."""
+        if self.level == 0 and self.rule == "exact":
+            terms = [re.fullmatch(r"(\d+)([-+])(\d+)=\d+", step) for step in self.task.metadata["same"]]
+            results = [_SIGNS[term[2]](int(term[1]), int(term[3])) for term in terms if term]
+            yield assistant(f"{' '.join(map(str, results))}\n{self.task.answer}")
+            return
+        yield from super().oracle()
 
     def random(self, rng: np.random.Generator) -> Message:
         """Return the number of a step, or -1."""

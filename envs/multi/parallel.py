@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
+from envs.messages import parse_action
 from envs.multi.multi_env import MultiEnv
 from envs.types import Message, Messages
 
@@ -46,11 +48,20 @@ class ParallelView(ParallelEnv[str, Messages, "Message | str"]):
     def step(self, actions: Mapping[str, Message | str]) -> Results:  # type: ignore[override]
         """Play one round. A seat without an action replies `""`.
 
-        Returns observations, rewards, terminations, truncations and infos by seat.
+        Returns observations, rewards, terminations, truncations and infos by seat. Raises, before any seat has moved,
+        ResetNeeded outside an episode, ValueError for an action of a seat that the game does not have, and TypeError or
+        ValueError for an action that is no assistant message.
         """
         inner = self.inner
+        if not self.agents:
+            raise ResetNeeded(f"{inner._name}: no episode is running; call reset() before step()")
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"{inner._name}: actions {actions!r:.80} are no dict of seats and their actions")
+        if unknown := [seat for seat in actions if seat not in self.possible_agents]:
+            raise ValueError(f"{inner._name}: no seat {unknown[0]!r}; seats are {', '.join(self.possible_agents)}")
+        replies = {seat: parse_action(actions.get(seat, "")) for seat in inner.to_move}
         for seat in inner.to_move:
-            inner.step(actions.get(seat, ""))
+            inner.step(replies[seat])
         self.agents = [*inner.agents]
         results = (
             self._observations(),

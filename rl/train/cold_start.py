@@ -45,7 +45,7 @@ _KEY_SETTINGS = (
     *("env", "env_arg", "model", "seed", "cold_start", "cold_start_until"),
     *("turn_tokens", "max_tokens", "size", "temperature"),
 )
-_OPTIONAL_SETTINGS = ("train_tasks", "microbatch_tokens", "checkpoint_activations")
+_OPTIONAL_SETTINGS = ("cold_start_valid", "train_tasks", "microbatch_tokens", "checkpoint_activations")
 
 COPYING = "games/Recall-v0"
 COPYING_ADVICE = (
@@ -114,7 +114,9 @@ def run(
             if result := load(model, path, episodes):
                 return result
             floor = random_success(make_floor or make_env, validation_tickets)
-            until, least_valid = levels_to_reach(settings.cold_start_until or 0.0, floor, ceiling)
+            until, least_valid = levels_to_reach(
+                settings.cold_start_until or 0.0, floor, ceiling, settings.cold_start_valid
+            )
             learner = make_learner(model, settings.microbatch_tokens, bool(settings.checkpoint_activations))
             progress, measurement = imitate(
                 learner,
@@ -132,16 +134,19 @@ def run(
         raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
 
 
-def levels_to_reach(share: float, floor: float, ceiling: float) -> tuple[float | None, float]:
+def levels_to_reach(
+    share: float, floor: float, ceiling: float, least_valid: float = ENOUGH_VALID
+) -> tuple[float | None, float]:
     """Return the sampled success and the share of valid replies at which imitation may end.
 
     The success is `share` of the way from `floor`, the success of random play, to `ceiling`, that of the oracle. In a
     game against others the oracle loses some too, and may win no more than random play does: success then says nothing
-    about imitation (None), what the oracle teaches is which replies are moves, and `share` is asked of those.
+    about imitation (None), what the oracle teaches is which replies are moves, and `share` is asked of those. At least
+    the share `least_valid` of the replies must be moves in either case.
     """
     if share and ceiling <= floor:
-        return None, max(ENOUGH_VALID, share)
-    return floor + share * (ceiling - floor), ENOUGH_VALID
+        return None, max(least_valid, share)
+    return floor + share * (ceiling - floor), least_valid
 
 
 def oracle_episodes(

@@ -78,6 +78,7 @@ READERS = {
     "max_lag": Reader(_samples_ahead, _AHEAD, "lag"),
     "in_flight": Reader(_samples_ahead, _AHEAD, "lag"),
     "cold_start_until": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
+    "cold_start_valid": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
     "cold_start_from": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
     "decoupled": Reader(_can_decouple, "the method has a ratio of its own, or none; take --algo grpo"),
 }

@@ -154,10 +154,11 @@ with warnings.catch_warnings(record=True) as caught:
     import envs
 print("tests.support.environments" in sys.modules, [str(each.message) for each in caught])
 print(type(gymnasium.make("games/Plug-v0").unwrapped).__name__)
+print([row.id for row in envs.entries() if row.line.startswith("plug-in")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     message = "plug-in plug: entry point 'no_such:Outer.Inner' of 'games/Odd-v0' is not of the form 'module:Class'"
-    assert done.stdout.splitlines() == [f"False {[message]!r}", "Echo"], done.stderr
+    assert done.stdout.splitlines() == [f"False {[message]!r}", "Echo", "['games/Plug-v0']"], done.stderr
 
 
 @pytest.mark.parametrize("entry_point", ["a.b.C", "a:b:C", "a:", ":C", "a b:C", ""])

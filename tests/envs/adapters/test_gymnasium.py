@@ -67,6 +67,16 @@ def test_the_opening_says_goal_legend_form_limit_and_success():
     assert board["content"].startswith("cart position ") and "pole angular velocity" in board["content"]
 
 
+def test_an_id_that_a_module_registers(tmp_path, monkeypatch):
+    (tmp_path / "registers.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('mine/Lake-v1', 'gymnasium.envs.toy_text:FrozenLakeEnv', max_episode_steps=7)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    env = envs.make("gymnasium:registers:mine/Lake-v1", reward="success")
+    assert env.unwrapped.max_turns == 7 and env.reset(seed=0)[0]
+
+
 def test_the_short_style_is_the_observation_alone():
     env = envs.make(CARTPOLE, style="short")
     (board,) = env.reset(seed=0)[0]

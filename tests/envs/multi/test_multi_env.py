@@ -233,6 +233,28 @@ def test_a_parallel_view_reports_each_seat_and_takes_silence_for_a_missing_actio
     assert all(terminations.values()) and not env.agents and infos["player_0"]["success"]
 
 
+@pytest.mark.parametrize(
+    ("actions", "error", "message"),
+    [
+        ({"player_0": "cooperate", "player_1": None}, TypeError, "None"),
+        ({"player_0": "cooperate", "player1": "cooperate"}, ValueError, "no seat 'player1'; seats are player_0, play"),
+        ("cooperate", TypeError, "'cooperate' are no dict"),
+    ],
+)
+def test_a_parallel_view_refuses_actions_before_any_seat_moves(actions, error, message):
+    game = IteratedDilemma.parallel(style="short")
+    game.reset(seed=0)
+    with pytest.raises(error, match=message):
+        game.step(actions)
+    _, rewards, _, _, infos = game.step({"player_0": "defect", "player_1": "cooperate"})
+    assert rewards["player_0"] > 0 == rewards["player_1"] and "'dc'" in repr(infos["player_0"]["state"])
+
+
+def test_a_parallel_view_must_be_reset_first():
+    with pytest.raises(gym.error.ResetNeeded, match="call reset"):
+        IteratedDilemma.parallel().step({"player_0": "cooperate"})
+
+
 def test_an_episode_must_begin_before_a_step():
     with pytest.raises(gym.error.ResetNeeded, match="call reset"):
         Kuhn().step("bet")

@@ -126,6 +126,14 @@ def test_a_cached_file_is_used_for_the_same_episodes_only(tmp_path):
     assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in other.state_dict().items())
 
 
+def test_the_share_of_valid_replies_may_be_set():
+    assert Settings.cold_start_valid == cold_start.ENOUGH_VALID
+    assert cold_start.levels_to_reach(0.3, 0.0, 1.0, 0.4) == (0.3, 0.4)
+    assert cold_start.levels_to_reach(0.3, 1.0, 1.0, 0.4) == (None, 0.4)
+    early = Measurement(success=0.4, unequal=0.9, valid=0.5)
+    assert early.suffices(0.3, 0.4) and not early.suffices(0.3)
+
+
 def test_an_oracle_that_wins_no_more_than_random_play_is_no_measure_of_imitation(monkeypatch):
     model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
     renderer, wanted = Renderer(tokenizer), []
@@ -155,9 +163,12 @@ def test_an_oracle_that_wins_no_more_than_random_play_is_no_measure_of_imitation
     assert 0 < other_random[0] < 1 and 0.97 < other_most[0] < 1 and other_most[1] == 0.8
 
 
-@pytest.mark.parametrize("setting", ["seed", "turn_tokens", "cold_start", "cold_start_until", "size", "temperature"])
+@pytest.mark.parametrize(
+    "setting", ["seed", "turn_tokens", "cold_start", "cold_start_until", "cold_start_valid", "size", "temperature"]
+)
 def test_a_cold_start_is_made_anew_where_a_setting_changed(setting, tmp_path, monkeypatch):
     settings = {"seed": 1, "turn_tokens": 5, "cold_start": 8, "cold_start_until": 0.001, "size": 3, "temperature": 0.5}
+    settings["cold_start_valid"] = 0.5
     assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch)
     assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, **{setting: settings[setting]})
 
