@@ -69,7 +69,10 @@ class SeatView(Env):
             self._play_others()
             if self._is_asked():
                 return self.table.unguided_messages(self.seat)
-        raise RuntimeError(f"{self._name}: {self.seat} was never to move in {MAX_DEALS} games of task {self.task.id}")
+        raise RuntimeError(
+            f"{self._name}: {self.seat} was never to move in {MAX_DEALS} games of task {self.task.id}: opponent="
+            f"{self.opponent} ends them first; take another opponent, or the seat that moves first"
+        )
 
     def reply(self, action: Message) -> Outcome:
         """Play the seat's reply, and the others until the seat is to move again or its episode is over."""

@@ -141,6 +141,12 @@ def test_the_doctor_finds_a_private_observation_that_another_seat_reads(row, mon
     assert [fault for fault in privacy(under_test) if " reads " in fault]
 
 
+def test_an_opponent_that_ends_every_game_before_the_seat_moves_is_named():
+    env = envs.make("multi/TicTacToe-v0", seat="player_1", opponent="noop")
+    with pytest.raises(RuntimeError, match="player_1 was never to move .* opponent=noop ends them first"):
+        env.reset(seed=0)
+
+
 def test_a_seat_may_be_drawn_by_the_seed():
     env = envs.make("multi/Kuhn-v0", seat="any").unwrapped
     drawn = [(env.reset(seed=seed), env.seat)[1] for seed in range(20)]
