@@ -21,7 +21,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -94,6 +94,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     traceback.
     """
     forget_typed()
+    _print_in_any_encoding()
     with like_ctrl_c() as stop:
         try:
             with user_input():
@@ -122,6 +123,13 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     code = stop.exit_code(code)
     end_in_order(code)
     sys.exit(code)
+
+
+def _print_in_any_encoding() -> None:
+    """Print `?` for a character that the encoding of the terminal or file lacks; an error would end the command."""
+    if getattr(sys.stdout, "errors", "") == "strict":
+        with suppress(AttributeError, ValueError, OSError):  # of a `sys.stdout` that user code has replaced or closed
+            sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
 
 def run_async(function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:

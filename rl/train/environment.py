@@ -19,7 +19,9 @@ from envs.episodes.task_loading import class_file
 from envs.exits import closing_env, containment
 from envs.types import Message, Messages
 from envs.watchdog import WATCHDOG, Overrun
+from rl import config_file
 from rl.checks import Sample, check_recipe
+from rl.evaluate.run_defaults import log_line, run_folder
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
 from rl.methods.recipe import Recipe, plays_seats, samples_by_turn
@@ -27,7 +29,7 @@ from rl.methods.streams import needs
 from rl.rollout.seating import Seating, seating_of
 from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings
-from rl.style import default_style, with_style
+from rl.style import KEY, argument_key, default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
 from sandboxes.source_files import raise_named
 
@@ -135,10 +137,20 @@ def _most_tokens(messages: Sequence[Message], info: Mapping[str, Any]) -> int:
 
 
 def _with_style(settings: Settings) -> Settings:
-    """Choose the wording of the environment's texts by the model, unless the settings already have one."""
+    """Choose the wording of the environment's texts by the model, unless the settings already have one.
+
+    The model of another run goes on with the style that it was trained with.
+    """
     style = default_style(settings.env, settings.env_arg, is_tiny=settings.is_tiny)
     if not style or settings.style:
         return settings if style else replace(settings, style="")
+    folder = run_folder(settings.model)
+    run_settings = config_file.read_run(folder) if folder else {}
+    chosen = [text.partition("=")[2] for text in run_settings.get("env_arg", ()) if argument_key(text) == KEY]
+    earlier_style = (chosen or [run_settings.get("style", "")])[-1]
+    if earlier_style not in ("", style):
+        style = earlier_style
+        log_line(f"as in {folder}: --env-arg style={style}")
     return replace(settings, style=style, derived=[*settings.derived, "style"])
 
 

@@ -18,13 +18,15 @@ from rl.cli import one_line
 from rl.policy import lora
 from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import max_sequence_length
-from rl.policy.pretrained import load_pretrained, permanent_name, save_adapter, save_pretrained
+from rl.policy.pretrained import load_pretrained, permanent_name, resolve_device, save_adapter, save_pretrained
 from rl.policy.quantised.linear import quantise
 from rl.policy.registry import FAKE_FP8, torch_name
 from rl.policy.weight_copies import twin_model
 from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.run_folder import RunFolder
+from rl.train.storage.alignment import align
+from rl.train.storage.durable_files import share_like
 
 # Entries of a config that say nothing of what the weights mean.
 _NO_ARCHITECTURE = ("_name_or_path", "architectures", "dtype", "transformers_version", "use_cache")
@@ -134,7 +136,7 @@ class TrainedModel:
         """Write the base model of the adapters into the run's folder, if its name is not enough to find it again."""
         for name in self.base_folders:
             with lora.without_adapters(self.model):
-                path = folder.write_folder(name, lambda path: save_pretrained(self.model, self.tokenizer, path))
+                path = folder.write_folder(name, self._save_whole)
             self.base = str(path.resolve())
 
     def weights(self) -> dict[str, Tensor]:
@@ -151,7 +153,13 @@ class TrainedModel:
             assert self.base is not None, "call `save_base` first"
             save_adapter(self.model, self.tokenizer, folder, self.base, weights)
         else:
-            save_pretrained(self.model, self.tokenizer, folder, weights)
+            self._save_whole(folder, weights)
+            return
+        _share(folder)
+
+    def _save_whole(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
+        save_pretrained(self.model, self.tokenizer, folder, weights)
+        _share(folder)
 
     def description(self) -> str:
         """Return the model's name, number of parameters and device, as in `tiny (1.0 M parameters, cpu)`."""
@@ -170,6 +178,8 @@ class TrainedModel:
         self.model, self.tokenizer = pair
         if source:
             _take_over(self.model, self.tokenizer, source, dtype, f"--model {name}")
+        if resolve_device(s.device).type == "cpu":
+            align(self.model)
         if s.dtype == FAKE_FP8:
             quantise(self.model)
         if s.lora:
@@ -201,6 +211,11 @@ class TrainedModel:
                 names[0],
             )
         return bool(names)
+
+
+def _share(folder: Path) -> None:
+    """Let whoever may read the other files of a model read its weights."""
+    share_like(folder / "tokenizer_config.json", *folder.glob("*.safetensors"))
 
 
 def _take_over(model: Any, tokenizer: Any, source: str, dtype: torch.dtype, name: str) -> None:

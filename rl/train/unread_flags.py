@@ -79,6 +79,6 @@ READERS = {
     "in_flight": Reader(_samples_ahead, _AHEAD, "lag"),
     "cold_start_until": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
     "cold_start_valid": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
-    "cold_start_from": Reader(_has_cold_start, _NO_COLD_START, "cold_start"),
+    "cold_start_from": Reader(_has_cold_start, f"{_NO_COLD_START}, or train its model as it is, with --model"),
     "decoupled": Reader(_can_decouple, "the method has a ratio of its own, or none; take --algo grpo"),
 }

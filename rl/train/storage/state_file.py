@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rl.rollout.record_codec import decode, encode
+from rl.train.storage.alignment import aligned
+from rl.train.storage.durable_files import share_like
 
 STATE, TENSORS = "state.json", "state.safetensors"
 
@@ -58,6 +60,7 @@ def write_state(folder: Path, state: StateSnapshot) -> None:
     tensors = {name: value.contiguous() for name, value in state.tensors.items()}
     save_file(_without_overlaps(tensors), folder / TENSORS)
     (folder / STATE).write_text(state.text, encoding="ascii")
+    share_like(folder / STATE, folder / TENSORS)
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -65,7 +68,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
     Raises an exception of any type if the files are damaged.
     """
-    tensors = load_file(folder / TENSORS)
+    tensors = {name: aligned(tensor) for name, tensor in load_file(folder / TENSORS).items()}
 
     def load(place: dict[str, str]) -> Any:
         return tensors[place["torch"]] if "torch" in place else tensors[place["numpy"]].numpy()

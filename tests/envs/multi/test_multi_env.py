@@ -143,7 +143,7 @@ def test_the_doctor_finds_a_private_observation_that_another_seat_reads(row, mon
 
 def test_an_opponent_that_ends_every_game_before_the_seat_moves_is_named():
     env = envs.make("multi/TicTacToe-v0", seat="player_1", opponent="noop")
-    with pytest.raises(RuntimeError, match="player_1 was never to move .* opponent=noop ends them first"):
+    with pytest.raises(RuntimeError, match=r"player_1 was never to move .* opponent=noop ends them first"):
         env.reset(seed=0)
 
 

@@ -18,7 +18,7 @@ from rl.methods.recipe import SLOTS, load, words
 from rl.settings import DERIVED_FROM, Settings, add_flags
 from rl.spec_paths import absolute_spec
 from rl.train.__main__ import TINY_SCHEDULE, build_recipe
-from tests.support.runs import TASKS, small_model, train, train_run
+from tests.support.runs import TASKS, flags, small_model, train, train_run
 
 LOW = ("--env", f"{TASKS}:Low", "--threads", "1", "--groups", "2", "--size", "2", "--eval-episodes", "0")
 
@@ -305,3 +305,19 @@ def test_the_files_of_an_environments_arguments_mean_the_same_in_any_folder(else
     words = [*changed, *unchanged]
     result = parser.parse_args([part for word in words for part in ("--env-arg", word)])
     assert result.env_arg == [*changed.values(), *unchanged]
+
+
+def test_the_model_of_a_run_goes_on_with_the_style_it_was_trained_with(tmp_path: Path) -> None:
+    run = train_run(*flags("math/Arithmetic-v0", "--env-arg", "style=short", updates=1), out=tmp_path / "run")
+    words = ("--env", "games/GuessNumber-v0", "--model", str(run), "--cold-start", "0")
+    assert f"as in {run}: --env-arg style=short" in train(*words, "--dry-run").err
+    assert dry_run(*words)[0]["style"] == "short"
+    assert dry_run(*words, "--env-arg", "style=full")[0]["env_arg"] == ["style=full"]
+
+
+def test_weights_that_nothing_would_take_over_are_refused() -> None:
+    result = train("--env", "math/Arithmetic-v0", "--cold-start", "0", "--cold-start-from", "tiny", "--dry-run")
+    assert (
+        result.code == 2
+        and "there is no cold start; add --cold-start N, such as 4000, or train its model" in result.err
+    )

@@ -335,6 +335,21 @@ def test_going_back_to_an_older_checkpoint_by_hand_repeats_the_rest(tmp_path: Pa
     assert_same_run(out, whole_run())
 
 
+def test_a_resumed_run_of_a_new_model_ends_with_the_same_weights(tmp_path: Path) -> None:
+    words = flags("Low", updates=3)
+    words[words.index("--model") + 1] = "tiny"  # its weights never were in a file, those of the resumed run were
+    whole = train_run(*words, out=tmp_path / "whole")
+    halves = train_run(*words, "--updates", "1", out=tmp_path / "halves")
+    resume(halves, "--updates", "3")
+    assert_same_run(whole, halves)
+
+
+def test_whoever_may_read_a_checkpoint_s_config_may_read_its_weights(tmp_path: Path) -> None:
+    out = train_run(*flags("Low", updates=1), out=tmp_path / "run")
+    modes = {path.stat().st_mode & 0o777 for path in (out / "checkpoints" / "latest").rglob("*") if path.is_file()}
+    assert len(modes) == 1
+
+
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tmp_path: Path) -> None:
     out = tmp_path / "run"
     kill_run(out, ("rl.train.model", "save_pretrained", 1))
