@@ -109,7 +109,8 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
     """Verdict, declared answer and method of the rule "flexible"."""
     kind, text = find_declaration(reply)
     gold_number = None if is_equation(gold) else parse_number(gold)
-    if gold_number is None and kind in ("none", "unclear", "last", "line"):
+    is_collection = gold_number is None or gold.startswith("{")  # `{13}` reads as a number too
+    if is_collection and kind in ("none", "unclear", "last", "line"):
         for candidate in collections_in(reply):
             is_same = exact.is_equal(gold, candidate, literal=not symbolic)
             if is_same is not None:

@@ -248,7 +248,7 @@ def load(model: nn.Module, path: Path, episodes: Demonstrations) -> Result | Non
 
 
 def save(model: nn.Module, path: Path, result: Result, episodes: Demonstrations) -> None:
-    """Write the weights of `model` and `result` to `path`; if that cannot be written, do nothing."""
+    """Write the weights of `model` and `result` to `path`; if that cannot be written, say so."""
     digest = episodes_digest(episodes.first(result.episodes))
     note = {"episodes": result.episodes, **result.measurement._asdict(), "digest": digest}
     partial_path = path.with_suffix(f".{os.getpid()}.partial")
@@ -259,7 +259,8 @@ def save(model: nn.Module, path: Path, result: Result, episodes: Demonstrations)
         save_file(weights, partial_path, {"cold_start": json.dumps(note)})
         checksums.write_beside(path, partial_path)
         partial_path.replace(path)
-    except (OSError, SafetensorError):
+    except (OSError, SafetensorError) as error:
+        log.warning("the cold start is not cached, so another run will imitate again: %s", one_line(error))
         with suppress(OSError):
             partial_path.unlink()
 

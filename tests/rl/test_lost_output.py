@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from envs.exits import is_stdout_lost
+from rl.cli import run
 from tests.support.paths import ROOT
 
 ENV = """
@@ -44,3 +45,12 @@ def test_an_output_in_memory_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not is_stdout_lost()
     sys.stdout.close()
     assert is_stdout_lost() and sys.stdout is None
+
+
+def test_a_character_that_the_encoding_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    with pytest.raises(SystemExit) as done:
+        run(lambda: print("▂ and a"))
+    stdout.flush()
+    assert not done.value.code and stdout.buffer.getvalue() == b"? and a\n"

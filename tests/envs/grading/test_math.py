@@ -317,3 +317,13 @@ def no_process_left():
     symbolic.workers().close()
     assert symbolic.workers().pids == []
     assert len(pids) <= symbolic.workers().size
+
+
+@pytest.mark.parametrize("reply", ["{ 13 }", r"\{ 13 \}", "{13 }", "The difference is { 13 }.", "{13}", "13"])
+def test_a_set_of_one_number_may_be_spaced(reply):
+    assert verify(reply, "{13}").correct
+
+
+@pytest.mark.parametrize("reply", ["{ 14 }", "{ 13, 14 }", "not { 13 }", "{12} or { 13 }", "{ }"])
+def test_another_set_is_wrong_however_it_is_spaced(reply):
+    assert not verify(reply, "{13}").correct

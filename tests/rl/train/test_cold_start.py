@@ -273,3 +273,14 @@ def test_half_a_surrogate_pair_in_the_messages_of_an_oracle_is_measured(tmp_path
     (tmp_path / "small.py").write_text(source)
     size = cold_start.oracle_size(envs.make(f"{tmp_path / 'small.py'}:Echo"))
     assert size.longest_reply == len("le?ft") + 1
+
+
+def test_a_cold_start_that_cannot_be_cached_is_said(tmp_path, caplog):
+    (tmp_path / "cache").write_text("")
+    model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
+    renderer = Renderer(tokenizer)
+    env = envs.make("math/Arithmetic-v0", style="short")
+    episodes = Demonstrations(env, lambda: ChatAgent(renderer), renderer.write, 2, seed=0)
+    result = cold_start.Result(2, Measurement(0.0, 0.0, 0.0))
+    cold_start.save(model, tmp_path / "cache" / "one.safetensors", result, episodes)
+    assert "the cold start is not cached, so another run will imitate again" in caplog.text
