@@ -78,8 +78,8 @@ class Session:
         Raises `ValueError` for what does not work; `UserError` for too little memory or a damaged checkpoint.
         """
         self.recipe, self.resume_from = recipe, resume_from
-        # Also with torch's own number: MKL then stops to choose one for each call, by the load of the machine.
-        torch.set_num_threads(settings.threads or torch.get_num_threads())
+        if settings.threads:
+            torch.set_num_threads(settings.threads)
         has_begun = resume_from is not None and resume_from.latest_checkpoint() is not None
         self.env = inspect_environment(settings, recipe, has_begun=has_begun)
         settings = self.env.settings
