@@ -99,7 +99,7 @@ class Ending:
         if self.target_success is not None and success is not None and success >= self.target_success:
             return f"--target-success {self.target_success:g}: validation success is {success:.3f}"
         if self.max_minutes is not None and seconds >= 60 * self.max_minutes:
-            return f"--max-minutes {self.max_minutes:g}: updates have taken {seconds / 60:.3g} minutes"
+            return f"--max-minutes {self.max_minutes:g}: updates have taken {seconds / 60:.2f} minutes"
         if self.sampled_tokens is not None and tokens >= self.sampled_tokens:
             return f"--sampled-tokens {self.sampled_tokens:,}: {tokens:,} are sampled"
         return ""
