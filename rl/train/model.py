@@ -24,6 +24,7 @@ from rl.policy.registry import FAKE_FP8, torch_name
 from rl.policy.weight_copies import twin_model
 from rl.seeds import derive
 from rl.settings import Settings
+from rl.spec_paths import MODEL_CONFIGS
 from rl.train.run_folder import RunFolder
 from rl.train.storage.alignment import align
 from rl.train.storage.durable_files import share_like
@@ -215,7 +216,8 @@ class TrainedModel:
 
 def _share(folder: Path) -> None:
     """Let whoever may read the other files of a model read its weights."""
-    share_like(folder / "tokenizer_config.json", *folder.glob("*.safetensors"))
+    config = next(path for name in MODEL_CONFIGS if (path := folder / name).is_file())
+    share_like(config, *folder.glob("*.safetensors"))
 
 
 def _take_over(model: Any, tokenizer: Any, source: str, dtype: torch.dtype, name: str) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -57,9 +57,13 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def share_like(pattern: Path, *paths: Path) -> None:
-    """Let whoever may read `pattern` read `paths` too: safetensors writes files for their owner alone."""
+    """Let whoever may read `pattern` read `paths` too, where the file system knows modes.
+
+    `safetensors` writes files for their owner alone.
+    """
     for path in paths:
-        path.chmod(pattern.stat().st_mode & 0o777)
+        with suppress(OSError):
+            path.chmod(pattern.stat().st_mode & 0o777)
 
 
 def sync(path: Path) -> None:
