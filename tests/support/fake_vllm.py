@@ -79,7 +79,8 @@ class FakeVLLM:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def stop(self) -> None:
-        """End as a process does that is killed."""
+        """End as a process does that is killed: no request in flight is answered."""
+        self._is_killed = True
         self.silent, self.step = set(), None
         if self._server is None:
             return
@@ -94,7 +95,7 @@ class FakeVLLM:
         self._is_paused = threading.Event()
         self._may_run = threading.Event()
         self._may_run.set()
-        self._is_updating = False
+        self._is_updating = self._is_killed = False
         self._lock = threading.Lock()
 
     def answer(self, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -192,6 +193,8 @@ def _handler(fake: FakeVLLM) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             status, answer = fake.answer(where.path, parse_qs(where.query), body)
+            if fake._is_killed:
+                return
             data = json.dumps(answer).encode()
             try:
                 self.send_response(status)
