@@ -106,6 +106,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "tools/Plans-v0 form=code longest=1": ["--updates", "20", *FROM_RECALL],
     "tools/Support-v0 case=track": ["--updates", "20", *FROM_RECALL],
     "tools/Travel-v0 case=code": ["--updates", "20", *FROM_RECALL],
+    "tools/Workflow-v0 level=0 tools=all max_turns=4": ["--updates", "20", *FROM_RECALL],
     "multi/CoderTester-v0": ["--updates", "40"],
     "multi/OddWord-v0": ["--updates", "40", "--opponent", "honest"],
     "multi/Sokoban-v0 size=3 boxes=1 longest=4": ["--updates", "40"],

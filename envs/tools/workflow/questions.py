@@ -94,3 +94,27 @@ def shortage(draft: Draft) -> None:
 
 
 QUESTIONS = (owner, outstanding, supplier, parcel, workload, shortage)
+# Table, what a row of it is called, column, and what the column is called.
+COLUMNS = (
+    ("departments", "department", "city", "city"),
+    ("suppliers", "supplier", "name", "name"),
+    ("suppliers", "supplier", "lead_days", "number of lead days"),
+    ("customers", "customer", "city", "city"),
+    ("customers", "customer", "credit_limit", "credit limit"),
+    ("products", "product", "price", "price"),
+    ("products", "product", "stock", "stock"),
+    ("employees", "employee", "email", "email address"),
+    ("employees", "employee", "role", "role"),
+    ("shipments", "shipment", "tracking_code", "tracking code"),
+    ("invoices", "invoice", "amount", "amount"),
+    ("invoices", "invoice", "due", "due date"),
+)
+
+
+def look_up(draft: Draft) -> None:
+    """One value of one row, whose number is known: the gentle level."""
+    table, thing, column, words = COLUMNS[int(draft.rng.integers(len(COLUMNS)))]
+    row = draft.get(f"get{thing.capitalize()}", table, draft.pick(table)["id"])
+    draft.request = f"What is the {words} of the {thing} number {row['id']}? Report it."
+    draft.short_request = f"{thing} {row['id']} {column}"
+    draft.values = [row[column]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ class Draft:
         world: Number of the world.
         rng: What the workflow is drawn with.
         request: What the user asks for.
+        short_request: The same in short style; "" where that is the same text.
         calls: Calls of the oracle, in order.
         values: The values of the right answer, in the order asked for.
         possible: Whether what is asked for can be done.
@@ -28,7 +29,7 @@ class Draft:
     def __init__(self, world: int, rng: np.random.Generator) -> None:
         self.world, self.rng = world, rng
         self.rows: Rows = company_world(world)
-        self.request = ""
+        self.request = self.short_request = ""
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.values: list[Any] = []
         self.possible = True
@@ -66,7 +67,9 @@ class Draft:
     def row(self) -> dict[str, Any]:
         """The task as a row of a file of tasks has it."""
         calls = [{"name": name, "arguments": arguments} for name, arguments in self.calls]
-        fields: Mapping[str, Any] = {"request": self.request, "calls": calls, "values": self.values}
+        fields: dict[str, Any] = {"request": self.request, "calls": calls, "values": self.values}
+        if self.short_request:
+            fields["short_request"] = self.short_request
         return {**fields, "possible": self.possible, "world": self.world}
 
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from envs.adapters.named_function import load_function
 from envs.episodes.guide import Guide
+from envs.games.game import check_range
 from envs.tools.bm25 import BM25
 from envs.tools.database_env import EPISODE_FIELDS
 from envs.tools.workflow.company_document import company_endpoints
 from envs.tools.workflow.openapi import Endpoint, load_document, read_endpoints
 from envs.tools.workflow.workflow_tasks import company_tasks, file_tasks, open_company, rows_of_split
-from envs.tools.workflow.workflow_tools import WorkflowTools, index_endpoints
+from envs.tools.workflow.workflow_tools import WorkflowTools, index_endpoints, is_same_value, plain_value
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, final_text, user
 
 Offer = Literal["search", "all"]
@@ -43,9 +44,10 @@ class Workflow(WorkflowTools):
     Episode end: terminated by the report, right or wrong; truncated after `max_turns`.
     Tasks: 14 kinds: six ask (joins by number over up to four tables, filters, pages), eight change something. Of those,
     six are drawn so that they are sometimes refused, by the API or by a rule in the request; then nothing may change.
-    Arguments: `tools`: search or all; `found`, the endpoints that a search lists; `openapi`, a file of your own API,
-    with `backend`, `path.py:function` or `module:function`, which returns what carries out the requests of an episode,
-    and `tasks`, a JSON-lines file. docs/workflow.md describes all three.
+    Arguments: `tools`: search or all; `found`, the endpoints that a search lists; `level` 0 asks for one value of one
+    row whose number is known (5,000 training tasks), 1, the default, has the 14 kinds; `openapi`, a file of your own
+    API, with `backend`, `path.py:function` or `module:function`, which returns what carries out the requests of an
+    episode, and `tasks`, a JSON-lines file. docs/workflow.md describes all three.
     Splits: a request stands in one split only; in a file of your own, each row names its split.
     State: the data, the calls that were carried out, and the turns left. Episodes fork by `snapshot` and `restore`; a
     backend of your own must be copyable by `copy.deepcopy` for that.
@@ -60,6 +62,7 @@ class Workflow(WorkflowTools):
         *,
         tools: Offer = "search",
         found: int = 5,
+        level: int = 1,
         openapi: str = "",
         backend: str = "",
         tasks: str = "",
@@ -74,6 +77,9 @@ class Workflow(WorkflowTools):
         missing = [name for name, value in own.items() if not value]
         if missing and len(missing) < len(own):
             raise ValueError(f"an API of your own needs openapi=, backend= and tasks=; {missing[0]} is missing")
+        self.level = check_range("level", level, range(2))
+        if openapi and not level:
+            raise ValueError("level 0 is one of the bundled API; leave it out with openapi=")
         self.offer, self.max_results, self.blocking = tools, found, bool(openapi)
         self._backend_name = backend
         self._open_backend: Callable[[Mapping[str, Any]], Any] = open_company
@@ -103,14 +109,15 @@ class Workflow(WorkflowTools):
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return the generated workflows, or the rows of the file. Raises NoSplit for a split that the file lacks."""
-        return rows_of_split(self._rows, split) if self._rows else company_tasks(split)
+        return rows_of_split(self._rows, split) if self._rows else company_tasks(split, self.level)
 
     def start(self) -> Messages:
         """Open the backend and make the request."""
         self.close()
         self.backend = self._opened_backend()
         self.report, self._calls_made = None, set()
-        return (user(self.task.metadata["request"]),)
+        row = self.task.metadata
+        return (user(row.get("short_request", row["request"]) if self.style == "short" else row["request"]),)
 
     def guide(self) -> Guide:
         """Say how to find and call endpoints, and how to report."""
@@ -172,7 +179,7 @@ class Workflow(WorkflowTools):
             return Outcome(results, rewards={"state": 0.0, "values": 0.0, "possible": 0.0})
         values, possible = self.report
         gold = self.task.answer
-        shares = [_is_same(value, right) for value, right in zip(values, gold, strict=False)]
+        shares = [is_same_value(value, right) for value, right in zip(values, gold, strict=False)]
         value_share = sum(shares) / max(len(gold), len(values)) if gold or values else 1.0
         has_state = _canonical(self.backend.state()) == self._right_state()
         is_verdict_right = possible == self.task.metadata["possible"]
@@ -199,7 +206,7 @@ class Workflow(WorkflowTools):
             return None
         if report is None:
             return None
-        return tuple(_plain(str(value)) for value in report["values"]), report.get("possible", True)
+        return tuple(plain_value(str(value)) for value in report["values"]), report.get("possible", True)
 
     def snapshot(self) -> dict[str, Any]:
         """Copy the moment of an episode: the backend, the calls made, and what `Env` holds."""
@@ -301,14 +308,3 @@ def _close(backend: Any) -> None:
     close = getattr(backend, "close", None)
     if callable(close):
         close()
-
-
-def _is_same(value: str, right: str) -> bool:
-    try:
-        return abs(float(value) - float(right)) < 1e-6
-    except ValueError:
-        return _plain(value) == _plain(right)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()

@@ -16,20 +16,22 @@ from envs.tools.workflow.changes import CHANGES
 from envs.tools.workflow.company import Company
 from envs.tools.workflow.company_world import NUM_WORLDS, company_image
 from envs.tools.workflow.openapi import Endpoint
-from envs.tools.workflow.questions import QUESTIONS
+from envs.tools.workflow.questions import QUESTIONS, look_up
 from envs.tools.workflow.scenario import Draft, NoCase
 from envs.types import Task
 
 KEY = "tools/Workflow-v0"
 LENGTHS = {"train": 20_000, "val": 100, "test": 200}
+GENTLE_LENGTHS = {**LENGTHS, "train": 5_000}  # of level 0, which has about 11,000 tasks in all
 KINDS = (*QUESTIONS, *CHANGES)
 _FIELDS = {"request": str, "calls": list, "values": list, "possible": bool, "split": str}
 
 
-def company_tasks(split: str) -> Sequence[Task]:
-    """Return the generated workflows of a split; "val" and "test" contain each once."""
+def company_tasks(split: str, level: int = 1) -> Sequence[Task]:
+    """Return the generated workflows of a split; "val" and "test" contain each once. Level 0 has look-ups only."""
+    draw, lengths, key = (_draw, LENGTHS, KEY) if level else (_draw_look_up, GENTLE_LENGTHS, f"{KEY}:0")
     return drawn(
-        split, LENGTHS[split], _draw, key=KEY, same=lambda task: [task.metadata["world"], task.metadata["request"]]
+        split, lengths[split], draw, key=key, same=lambda task: [task.metadata["world"], task.metadata["request"]]
     )
 
 
@@ -75,6 +77,12 @@ def _draw(rng: np.random.Generator) -> Task:
             continue
         if draft.possible == wants_possible or rng.random() < 0.5:
             return _task(draft.row())
+
+
+def _draw_look_up(rng: np.random.Generator) -> Task:
+    draft = Draft(int(rng.integers(NUM_WORLDS)), rng)
+    look_up(draft)
+    return _task(draft.row())
 
 
 def _task(row: Mapping[str, Any], id: str = "") -> Task:

@@ -130,6 +130,19 @@ def describe(endpoint: Endpoint) -> str:
     )
 
 
+def is_same_value(value: str, right: str) -> bool:
+    """Whether a reported value is the right one: numbers by value, texts apart from case and blanks."""
+    try:
+        return abs(float(value) - float(right)) < 1e-6
+    except ValueError:
+        return plain_value(value) == plain_value(right)
+
+
+def plain_value(text: str) -> str:
+    """Return a value without what makes no difference: case and blanks."""
+    return " ".join(text.split()).casefold()
+
+
 def _words(text: str) -> str:
     """The text with `listOrderLines` and `order_id` as words of their own, plurals cut."""
     parts = re.findall(r"[^\W_]+", _HUMP.sub(" ", text))

@@ -59,6 +59,29 @@ def test_the_api_is_large_and_the_tasks_are_of_all_kinds(env: Any) -> None:
     assert any(call["arguments"].get("page") == 2 for task in tasks for call in task.metadata["calls"])
 
 
+def test_level_0_asks_for_one_value_of_a_row_whose_number_is_known() -> None:
+    env = envs.make("tools/Workflow-v0", level=0, style="short").unwrapped
+    tasks = {split: env.load(split) for split in ("train", "val", "test")}
+    assert [len(tasks[split]) for split in tasks] == [5000, 100, 200]
+    keys = [{(task.metadata["world"], task.metadata["request"]) for task in tasks[split]} for split in tasks]
+    assert not keys[0] & keys[2] and not keys[0] & keys[1] and not keys[1] & keys[2]
+    for index in range(60):
+        (opening,), _ = env.reset(seed=0, options={"split": "test", "index": index})
+        (call,) = env.task.metadata["calls"]
+        thing, number, column = text(opening).split()
+        assert call == {"name": f"get{thing.capitalize()}", "arguments": {"id": int(number)}}
+        (shown,), *_ = env.step(assistant(tool_calls=[("call_endpoint", call)]))
+        assert [str(json.loads(text(shown))[column])] == env.task.answer
+    env.close()
+
+
+def test_level_0_is_none_of_an_api_of_ones_own() -> None:
+    with pytest.raises(ValueError, match="level 0 is one of the bundled API; leave it out with openapi="):
+        envs.make("tools/Workflow-v0", level=0, openapi="a.json", backend="b:c", tasks="d.jsonl")
+    with pytest.raises(ValueError, match="level"):
+        envs.make("tools/Workflow-v0", level=2)
+
+
 def test_every_call_of_the_right_ones_is_carried_out(env: Any) -> None:
     for index in range(60):
         begin(env, index)
