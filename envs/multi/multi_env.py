@@ -19,18 +19,12 @@ from pettingzoo import AECEnv
 from envs.env import RANDOM_ALPHABET
 from envs.episodes.endings import close_episode
 from envs.episodes.guide import Guide, Style
-from envs.episodes.results import (
-    check_settings,
-    read_flag,
-    read_guide,
-    read_messages,
-    read_numbers,
-)
+from envs.episodes.results import check_settings, read_flag, read_guide, read_messages, read_numbers
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.multi.game_views import GameViews
 from envs.multi.round import Observation, Round, check_opening, check_round, merge_user_messages, read_rewards
-from envs.multi.seat_names import check_seats
+from envs.multi.seat_names import check_seat, check_seats
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
 from envs.watchdog import WATCHDOG
@@ -75,7 +69,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
     rounds: int
     turns: dict[str, int]
     infos: dict[str, dict[str, Any]]
-    agent_selection: str
+    agent_selection: str = ""
     live: list[str]
     to_move: tuple[str, ...]
 
@@ -161,10 +155,12 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space:
         """Space of the observations of a seat: tuples of messages."""
+        check_seat(agent, self._spaces, self._name)
         return self._spaces[agent][0]
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space:
         """Space of the actions of a seat: assistant messages, or texts that stand for their content."""
+        check_seat(agent, self._spaces, self._name)
         return self._spaces[agent][1]
 
     @property
@@ -210,6 +206,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
 
     def observe(self, agent: str) -> Observation:
         """Return what a seat has been sent since its last reply. Before its first one, that begins with its guide."""
+        check_seat(agent, getattr(self, "_inbox", None), self._name)
         messages, guide = self.unguided_messages(agent), self._guides.get(agent)
         return Observation(guide.open(messages, self.max_turns) if guide and messages else messages)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from gymnasium.error import ResetNeeded
 
 WORDS = r"\w[\w-]*(?: [\w-]+)*"
 NAME = re.compile(WORDS)
@@ -38,3 +40,21 @@ def check_seats(seats: Any, owner: str) -> list[str]:
         if seat in seats[:number]:
             raise ValueError(f"{owner}: two seats have the name {seat!r}; give each a name of its own")
     return [*seats]
+
+
+def check_seat(seat: str, known: Mapping[str, Any] | None, owner: str) -> None:
+    """Check that a seat is one of a game.
+
+    Args:
+        seat: Name that a caller gave.
+        known: Something by seat; None before the first episode.
+        owner: Name of the environment, with which errors begin.
+
+    Raises:
+        ResetNeeded: No episode has begun.
+        ValueError: The game has no such seat.
+    """
+    if known is None:
+        raise ResetNeeded(f"{owner}: no episode is running; call reset() first")
+    if seat not in known:
+        raise ValueError(f"{owner}: no seat {seat!r}; seats are {', '.join(known)}")

@@ -57,6 +57,18 @@ def test_the_limit_has_pettingzoos_name_too(row):
     assert game_class(row)(max_cycles=4).max_turns == game_class(row)(max_turns=4).max_turns == 4
 
 
+@pytest.mark.parametrize("row", MULTI_ROWS, ids=lambda row: row.id)
+def test_before_the_first_episode_and_for_other_seats_errors_say_what_is_wrong(row):
+    env = game_class(row)()
+    for read in (env.last, lambda: env.observe(env.possible_agents[0])):
+        with pytest.raises(gym.error.ResetNeeded, match=r"no episode is running; call reset\(\) first"):
+            read()
+    env.reset(seed=0)
+    for ask in (env.observe, env.observation_space, env.action_space):
+        with pytest.raises(ValueError, match=f"no seat 'nobody'; seats are {env.possible_agents[0]}"):
+            ask("nobody")
+
+
 def test_a_game_of_turns_has_no_parallel_view():
     with pytest.raises(RuntimeError, match="Kuhn is played in turns"):
         Kuhn.parallel().reset(seed=0)
