@@ -160,7 +160,7 @@ def value_in_context(before: str, text: str, behind: str) -> str:
         before = _TEXT_COMMAND.sub(r"\1", before)
     line = _LINE_START.sub("", before.rpartition("\n")[2])
     head = _OPENING.sub("", line) if "\\" in line else line.rstrip(' \t$[({*_`"“')
-    if not head or head[-1] in "=:":
+    if not head or (head[-1] in "=:" and not head.endswith("!=")):
         return text
     if head[-1] in "-−–+" and not head.endswith(("--", "->")):
         if (is_sign := _is_sign(head[:-1], line[len(head) :])) is None:
