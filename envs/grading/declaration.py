@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
+from envs.grading.doubts import denies_next, is_disclaimed, is_disclaimed_at, is_taken_back, keeps_value
 from envs.grading.expression import evaluate
-from envs.grading.lines import MAX_REPLY, after_words, answer_line, bare_answer, continues, only_line
+from envs.grading.lines import MAX_REPLY, after_words, answer_line, bare_answer, continues, only_line, without_check
 from envs.grading.marks import CLAUSE, has_marks, is_revised, json_answer, marked_texts, text_behind_marks
 from envs.grading.number import CHECK_MARKS, MAX_TEXT, is_false_equation, parse_number, plain_fractions, strip_markup
 
@@ -76,6 +76,7 @@ def find_declaration(reply: str) -> Declaration:
     must agree, else the answer is "unclear".
     """
     if "\n" in reply or len(reply) > MAX_REPLY:
+        reply = without_check(reply)
         declaration = _declared_by_line(reply)
         if declaration is not None or len(reply) > MAX_REPLY:
             return declaration or Declaration("unclear")
@@ -182,15 +183,12 @@ def _declared_mark(reply: str) -> Declaration | None:
     behind = text_behind_marks(reply)
     later = _declared_phrase(behind) if behind else None
     is_other = later is not None and number_in_phrase(later.text) not in (None, read_number(mark))
-    return Declaration("unclear") if not mark or is_other or is_revised(behind) else Declaration("marked", mark)
+    return Declaration("unclear") if not mark or is_other or is_revised(behind, mark) else Declaration("marked", mark)
 
 
 def _declared_phrase(reply: str) -> Declaration | None:
     """The answer in the phrases of a text; "unclear" where they differ or are taken back; None without phrases."""
-    matches = list(_PHRASE.finditer(reply))
-    matches = [
-        match for match in matches if not is_disclaimed(reply[max(0, match.start() - CLAUSE) : match.start() + 6])
-    ]
+    matches = [match for match in _PHRASE.finditer(reply) if not is_disclaimed_at(reply, match.start())]
     phrases = list(dict.fromkeys(match[1].strip() for match in matches))
     phrase = _agreement([text for text in phrases if _has_digit(text)] or phrases, number_in_phrase)
     if phrase is None:
@@ -247,7 +245,8 @@ def _last_number(tail: str) -> Declaration:
         return Declaration("unclear")
     before = _statement_before(tail, words, at)
     reach = min(3, len(before.split()))
-    if is_disclaimed(before) or is_taken_back(rest) or is_false_equation(before, word):
+    is_doubted = is_disclaimed(before) or denies_next(tail[: tail.rstrip().rfind("\n") + 1])
+    if is_doubted or is_taken_back(rest) or is_false_equation(before, word):
         return Declaration("unclear")
     if not _stands_alone([*words[:at], word, *words[end:]], at, reach=3, reach_before=reach):
         scaled = " ".join([word, *words[end : end + 1]]).rstrip(".!")

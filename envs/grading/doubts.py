@@ -82,11 +82,28 @@ _WRONG = (
     r"(?:wrong|incorrect|false|mistaken|a\s+mistake|untrue|absurd|impossible|not\s+(?:right|correct|true|possible))\b"
 )
 _CALLED_WRONG = re.compile(  # directly after an answer, or of "the answer" behind it
-    rf"^[\s`$*_\"”')\]]*(?:is|was|would\s+be|seems|looks)\s+(?:\w+\s+)?{_WRONG}"
-    r"|^[\s`$*_\"”')\]]*(?:isn|wasn)['’]t\s+(?:right|correct|true)\b"
+    rf"^[\s`$*_\"”')}}\]]*(?:is|was|would\s+be|seems|looks)\s+(?:\w+\s+)?{_WRONG}"
+    r"|^[\s`$*_\"”')}\]]*(?:isn|wasn)['’]t\s+(?:right|correct|true)\b"
     rf"|\b(?:the|this|that|my)\s+(?:(?!other)\w+\s+){{0,2}}(?:answer|box|result)\s+(?:is|was)\s+(?:\w+\s+)?{_WRONG}",
     re.IGNORECASE,
 )
+_MARK_IS_DENIED = re.compile(  # directly before a mark, besides what `_DENIED` finds
+    r"\b(?:or|nor|than|except|excluding|avoid|avoiding|reject|rejecting|(?:anything|everything|all|nothing|number)\s+"
+    rf"(?:but|like|except)|(?:twice|thrice|double|triple|half)|(?:{_CHANGERS})\s+of)"
+    r"(?:\s+(?:the|just|exactly|a|an))?[\s$(\\\[*_:`]*$",
+    re.IGNORECASE,
+)
+_DENIES_NEXT = re.compile(  # at the end of a line or before a colon
+    r"(?:(?<!was\s)(?<!were\s)(?<!went\s)(?:wrong|incorrect|false|untrue|mistaken|invalid|impossible|a\s+mistake)"
+    r"(?:\s+(?:answers?|results?|solutions?|values?|numbers?|guess(?:es)?|ones?|options?|choices?|statements?|claims?))?|"
+    r"(?:\b(?:not|never|no)|n['’]t)(?:\s+(?:be|the|a|an|my|right|correct|final|true|valid|actual))*"
+    r"\s+(?:answers?|solutions?|results?|values?|right|correct|true|it|this|valid|following))"
+    r"(?:\s+(?:is|are|would\s+be|follows|here|below))?$",
+    re.IGNORECASE,
+)
+_ABOUT_NEXT = re.compile(r"\b(?:following|next|below|what\s+follows|what\s+comes)\b", re.IGNORECASE)
+_OF_NEXT = re.compile(r"\W*(?:(?:this|that|it|here)\b|(?:\S+\s*){1,3}$)", re.IGNORECASE)
+_DIGIT = re.compile(r"[0-9]")
 _RETRACTED = re.compile(  # for another number, or for none: not "wait, no units are needed"
     r"\bwait\b\W{0,3}(?:no|actually)\b(?:[\s.!…]*(?:\n|$)|[^\n]*[0-9])|\b(?:make\s+that|correction)\b[^\n]*[0-9]",
     re.IGNORECASE,
@@ -125,10 +142,40 @@ def is_disclaimed(before: str) -> bool:
     return bool(clause) and _CLAIM.search(clause) is not None and _CLAIM.search(_NO_CLAIM.sub(" ", clause)) is not None
 
 
+def is_disclaimed_at(text: str, position: int) -> bool:
+    """Whether the words before the phrase "answer is" at `position` of `text` say that it is false or another's."""
+    before = text[max(0, position - _REACH) : position]
+    return is_disclaimed(before + text[position : position + len("answer")]) or denies_next(
+        before[: before.rfind("\n") + 1]
+    )
+
+
 def is_denied(before: str) -> bool:
     """Whether the answer after `before`, such as a box, is denied or disclaimed: "It is not", "Suppose that"."""
     before = before[-_REACH:]
     return _DENIED.search(before) is not None or is_disclaimed(before)
+
+
+def denies_next(before: str) -> bool:
+    """Whether the text before a mark denies it, as "Anything but" and "This is wrong:" do.
+
+    A sentence that ends before the mark denies it if it is about what follows, or if no number stands before it that it
+    could be about.
+    """
+    before = before[-_REACH:]
+    if _MARK_IS_DENIED.search(before):
+        return True
+    lead = before.rstrip(" \n\t\r*_$`\\([")
+    if not lead:
+        return False
+    if lead[-1] not in ":.!\u2026-\u2013\u2014" and (lead[-1].isdigit() or "\n" not in before[len(lead) :]):
+        return False
+    sentence = last_clause(lead.rstrip(":.!\u2026-\u2013\u2014 *_"))
+    if not _DENIES_NEXT.search(sentence):
+        return False
+    if lead[-1] not in ".!\u2026" or _ABOUT_NEXT.search(sentence):
+        return True
+    return _OF_NEXT.match(sentence) is not None and len(before) < _REACH and not _DIGIT.search(before)
 
 
 def leads_into_doubt(line: str) -> bool:

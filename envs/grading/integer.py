@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from envs.grading.doubts import is_denied, is_taken_back, keeps_value
-from envs.grading.lines import MAX_REPLY, answer_line, last_line
+from envs.grading.doubts import denies_next, is_denied, is_taken_back, keeps_value
+from envs.grading.lines import MAX_REPLY, answer_line, last_line, without_check
+from envs.grading.marks import json_answer, value_in_context
+from envs.grading.spelled import parse_spelled
 
 INTEGER = r"(?<![\w.])[-+\u2212]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})(?!\w|[.,][0-9])"
 WORK = rf"{INTEGER}(?: ?(?:[-+*/\u2212\u00d7\u00f7]|\\[a-z]{{2,5}}) ?{INTEGER}){{1,9}} ?= ?"  # 84 + 59 =
 DECLARED = re.compile(
-    rf"(?:####|\\boxed\s*\{{|\banswer\s*(?:is\b|:))[\s:*$]*(?:{WORK}){{0,9}}({INTEGER})", re.IGNORECASE
+    rf"(?P<mark>####|\\boxed\s*\{{|<answer>|\banswer\s*(?:is\b|:))[\s:*$]*(?:{WORK}){{0,9}}(?P<value>{INTEGER})",
+    re.IGNORECASE,
 )
-EQUATION = re.compile(rf"=[\s:*$]*({INTEGER})")
-STATEMENT = re.compile(rf"\b(?:is|equals|gives|makes)[\s:*$`]+({INTEGER})", re.IGNORECASE)
+EQUATION = re.compile(rf"=[\s:*$]*(?P<value>{INTEGER})")
+STATEMENT = re.compile(rf"\b(?:is|equals|gives|makes)[\s:*$`]+(?P<value>{INTEGER})", re.IGNORECASE)
 MARKS = (DECLARED, EQUATION, STATEMENT)  # from the strongest on
 SPACED = re.compile(r"(?<=[0-9])(?:\{,\}|\\[,;:! ])(?=[0-9]{3}(?![0-9]))")  # 1{,}024 and 1\,024
 CHECK = re.compile(WORK + INTEGER)
+CALCULATED = re.compile(rf"(?P<work>{WORK})[\s*$]*(?P<value>{INTEGER})")
+CLOSING = re.compile(r"\s*(?:\}|</answer>)", re.IGNORECASE)
+HEDGE = re.compile(r"[\s*_$`]*(?:or|maybe|perhaps|possibly)\b", re.IGNORECASE)
+CORRECTION = re.compile(  # between two values
+    r"\b(?:but|wait|no|nope|not|actually|sorry|oops|hmm+|wrong|incorrect|mistaken?|error|correct(?:ion|ed|ing)|rather|"
+    r"instead|however|neither|none|(?:re|double)-?check(?:ed|ing)?|check\s+(?:again|it)|scratch\s+that|redo|again)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+GUESS = re.compile(
+    r"\b(?:perhaps|maybe|possibly|(?:could|might|may)\s+be|or\s+was\s+it)[\s\w]{0,12}[\s:*$(]*$", re.IGNORECASE
+)
+IN_WORDS = re.compile(
+    rf"({INTEGER})([*_`$]{{0,4}})[ ]?\(([A-Za-z][A-Za-z -]{{1,120}})\)"
+)  # 143 (one hundred forty-three)
 CALCULATION = re.compile(
     rf"\s*(?:[A-Za-z]\w{{0,9}}\s?=\s?)?{INTEGER}(?:\s?[-+*/\u2212\u00d7\u00f7]\s?{INTEGER}){{1,9}}(?:\s?=\s?{INTEGER})?[.,;]?\s*"
 )
@@ -43,11 +61,15 @@ def last_boxed_integer(reply: str) -> int | None:
 def declared_integer(reply: str) -> int | None:
     r"""Return the integer that `reply` gives as its final answer; None if it gives none or more than one.
 
-    The last integer after `####`, `\boxed{`, "answer is" or "answer:" decides; without such a mark, the last one after
-    `=`, else the only one after "is", "equals", "gives" or "makes". No other number may follow it in its clause, and
-    later only the same one; after the strongest marks, whole equations are skipped, because they check the answer.
+    The integer after `####`, `\boxed{`, `<answer>`, "answer is" or "answer:" decides, with the sign before the mark
+    (`envs.grading.marks`); without such a mark, the last one after `=`, else the only one after "is", "equals", "gives"
+    or "makes". Several marks of the strongest kind, and several results of one calculation, must agree, except for a
+    value that the reply takes back before the next: "Wait", "but", "that is wrong". No other number may follow the last
+    one in its clause, and later only the same one; after the strongest marks, whole equations are skipped, because they
+    check the answer, and so is a check of true equations on lines of its own.
     Without any mark, the reply must contain one number only, once or repeated, among any words that do not deny or
-    change it (`envs.grading.doubts`). Where the reply as a whole gives no integer, its last line may, if reasoning
+    change it (`envs.grading.doubts`); it may be in words behind it, `143 (one hundred forty-three)`. Of a JSON object
+    the key `answer` counts. Where the reply as a whole gives no integer, its last line may, if reasoning
     stands before it (`envs.grading.lines`) or nothing but calculations, `66 + 76`. Of a reply of more than
     `envs.grading.lines.MAX_REPLY` characters only the last line is read. Integers are `132`, `-7` and `1,024`, but not
     `132.0`, `1e3`, `13x` or numbers of more than 18 digits.
@@ -55,8 +77,15 @@ def declared_integer(reply: str) -> int | None:
     if PLAIN.fullmatch(reply):
         return int(reply)
     reply = SPACED.sub(",", reply)
+    if "{" in reply[:20] and (text := json_answer(reply)) is not None:
+        return _parse(text) if TOKEN.fullmatch(text) else None
+    if "(" in reply and len(reply) <= MAX_REPLY:
+        reply = IN_WORDS.sub(_without_words, reply)
+    reply = without_check(reply)
     value = _declared_integer(reply) if len(reply) <= MAX_REPLY else None
     if value is None and (line := answer_line(reply) or _line_after_calculations(reply)):
+        if len(reply) <= MAX_REPLY and DECLARED.search(line):
+            return None  # its mark is one of several
         return int(line) if PLAIN.fullmatch(line) else _declared_integer(line)
     return value
 
@@ -65,21 +94,69 @@ def _declared_integer(text: str) -> int | None:
     for mark in MARKS:
         if matches := list(mark.finditer(text)):
             match = matches[-1]
-            value, rest = _parse(match[1]), text[match.end() :]
-            rest = CHECK.sub("", rest) if mark is DECLARED else rest
             before = text[max(0, match.start() - REACH) : match.start()]
             if is_denied(before + text[match.start() :][: len("answer")]):
                 return None
-            if mark is STATEMENT and (
-                rest.lstrip("*`$ ").startswith("?")
-                or not _is_only_statement(before, {_parse(one[1]) for one in matches})
-            ):
+            value, rest = _marked_value(match, before), text[match.end() :]
+            if mark is DECLARED:
+                rest = CHECK.sub("", CLOSING.sub("", rest, count=1))
+            elif mark is EQUATION:
+                matches = _results_of_last(text)
+            elif rest.lstrip("*`$ ").startswith("?") or not _is_only_statement(before, set(map(_value, matches))):
+                return None
+            if value is None or HEDGE.match(rest) or _has_rival(text, matches):
                 return None
             clause = CLAUSE_END.split(rest, maxsplit=1)[0]
             is_single = not DIGIT.search(clause) and _integers(rest) <= {value}
             return value if is_single and not is_taken_back(rest) else None
     values = _integers(text)
     return values.pop() if len(values) == 1 and _keeps_values(text) else None
+
+
+def _marked_value(match: re.Match[str], before: str) -> int | None:
+    """The integer of a match with the sign before its mark; None if the mark is denied or part of an expression."""
+    value = _value(match)
+    if match.re is not DECLARED:
+        return value
+    if match["mark"][0] not in "\\<":
+        return None if denies_next(before[: before.rfind("\n") + 1]) else value
+    if denies_next(before):
+        return None
+    closing = CLOSING.match(match.string, match.end())
+    behind = match.string[closing.end() : closing.end() + REACH] if closing else ""
+    text = value_in_context(before, str(value), behind)
+    return int(text) if text else None
+
+
+def _has_rival(text: str, matches: Sequence[re.Match[str]]) -> bool:
+    """Whether a value before the last one differs from it and is neither doubted there nor taken back behind it."""
+    for match, following in zip(matches[-2::-1], matches[:0:-1], strict=True):
+        gap = text[match.end() : following.start()]
+        if CORRECTION.search(gap):
+            return False
+        if _value(match) == _value(matches[-1]) or CLOSING.sub("", gap, count=1).startswith("?"):
+            continue
+        before = text[max(0, match.start() - REACH) : match.start()]
+        if not (
+            GUESS.search(before) or is_denied(before + text[match.start() :][: len("answer")]) or denies_next(before)
+        ):
+            return True
+    return False
+
+
+def _results_of_last(text: str) -> list[re.Match[str]]:
+    """The results of the last calculation in a text, all of them: `= 142` and `= 143` of two equations for 84 + 59."""
+    matches = list(CALCULATED.finditer(text))
+    work = {"".join(match["work"].split()) for match in matches[-1:]}
+    return [match for match in matches if "".join(match["work"].split()) in work]
+
+
+def _without_words(match: re.Match[str]) -> str:
+    """Drop a number in words that is the integer before it; write digits for another one."""
+    number = parse_spelled(match[3])
+    if number is None or number.end != len(match[3]):
+        return match[0]
+    return match[1] + match[2] if number.value == _parse(match[1]) else f"{match[1]}{match[2]} ({number.value})"
 
 
 def _is_only_statement(before: str, values: set[int]) -> bool:
@@ -115,6 +192,10 @@ def _integers(text: str) -> set[int | None]:
     """All integers in `text`, plus None if it also has other numbers."""
     values: set[int | None] = {_parse(token) for token in TOKEN.findall(text)}
     return values | {None} if DIGIT.search(TOKEN.sub("", text)) else values
+
+
+def _value(match: re.Match[str]) -> int:
+    return _parse(match["value"])
 
 
 def _parse(token: str) -> int:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from envs.grading.doubts import is_taken_back, keeps_value, last_clause, leads_into_doubt
+from envs.grading.doubts import denies_next, is_taken_back, keeps_value, last_clause, leads_into_doubt
+from envs.grading.expression import evaluate
 from envs.grading.number import MAX_TEXT, parse_number, strip_markup
 
 TAIL_LENGTH = 1000  # characters at the end of a reply in which its last line must lie
@@ -54,6 +55,54 @@ _TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _OTHER_VALUE = re.compile(r"[0-9=<>≠]|\bor\b")
 
 
+_CHECK = re.compile(
+    r"\n[ \t]*(?:[*_#>-]{1,4}[ \t]*)?(?:(?:quick|double|let[’']s|let\s+me|to)[- ])?"
+    r"(?:checks?|checking|verif(?:y|ication)|proof)\b[^\n:=]{0,60}(?::[*_]*|[*_]*(?=\n))",
+    re.IGNORECASE,
+)
+_UNCERTAIN = re.compile(
+    r"\b(?:or|maybe|perhaps|instead|actually|wait|no|not|but|however|should|answer|wrong|incorrect|false)\b|n['’]t\b|\?",
+    re.IGNORECASE,
+)
+_LAST_NUMBER = re.compile(r"[-−]?[0-9][0-9,]*(?:\.[0-9]+|\s?/\s?[0-9]+)?(?=[^0-9]*$)")
+_FACTOR = re.compile(r"(?<=[0-9)])\s*(?=\()")
+_LETTERS = re.compile(r"(?<![A-Za-z\\])([0-9]*)\s?\*?\s?([a-z])(?![A-Za-z])")
+_WORDS_AROUND = re.compile(r"^(?:[A-Za-z]{2,}[\s,]*)+|(?:[\s,]*(?:[A-Za-z]{2,}|\(?[✓✔✅☑️]\)?|[.,;!]))+$")
+
+
+def without_check(reply: str) -> str:
+    """Return what stands before a check at the end of `reply`, `x = 5` of "x = 5, Check: 3*5 + 4 = 19" on two lines.
+
+    A check has its label at the beginning of a line. It is left out if it consists of true equations about the last
+    number before it and of words that raise no doubt; else all of `reply` is returned.
+    """
+    has_label = len(reply) <= MAX_REPLY and any(part in reply for part in ("heck", "erif", "roof"))
+    match = _CHECK.search(reply) if has_label else None
+    if match is None:
+        return reply
+    answer, check = reply[: match.start()], reply[match.end() :]
+    number = _LAST_NUMBER.search(last_line(answer))
+    value = parse_number(number[0]) if number else None
+    if value is None or len(check) > TAIL_LENGTH or _UNCERTAIN.search(check):
+        return reply
+    if not re.search(rf"(?<![0-9.]){abs(value)}(?![0-9]|[.,][0-9])", check) and not _LETTERS.search(check):
+        return reply
+    lines = [line for line in check.splitlines() if any(map(str.isdigit, line))]
+    return answer if lines and all(_is_true(line, f"({value})") for line in lines) else reply
+
+
+def _is_true(line: str, value: str) -> bool:
+    """Whether a line, without the words before a colon and around it, is a true equation where letters are `value`."""
+    sides = strip_markup(line.rpartition(":")[2]).replace("**", "").split("=")
+    values = set()
+    for side in (_WORDS_AROUND.sub("", side.strip()).strip() for side in sides):
+        if side:
+            side = _LETTERS.sub(lambda match: f"{match[1]}*{value}" if match[1] else value, side)
+            work = evaluate(_FACTOR.sub("*", side))
+            values.add(None if work is None else work.value)
+    return len(sides) > 1 and len(values) == 1 and None not in values
+
+
 def last_line(reply: str) -> str:
     """Return the last line of `reply` that is neither blank nor a code fence (backticks only); "" if none is.
 
@@ -82,7 +131,10 @@ def answer_line(reply: str) -> str:
         _is_sentence(before) or (_EQUALS.search(before) and (_STEP.search(before) or not _EQUALS.search(lines[-1])))
     ):
         return ""
-    return "" if continues(before) and (before.endswith(",") or leads_into_doubt(before)) else lines[-1]
+    if continues(before) and (before.endswith(",") or leads_into_doubt(before)):
+        return ""
+    tail = reply[-2 * TAIL_LENGTH :]
+    return "" if denies_next(tail[: tail.rfind(lines[-1])]) else lines[-1]
 
 
 def only_line(reply: str) -> str:

@@ -120,7 +120,7 @@ def parse_number(text: str) -> Fraction | None:
         if not tail or _is_unit(tail):
             return _value(match)
         approximation = _ROUNDED.fullmatch(tail) if match["bottom"] or match["part"] else None
-        if approximation and _is_rounded(_value(match), approximation["number"]):
+        if approximation and is_rounded(_value(match), approximation["number"]):
             return _value(match)
         if not (tail.isascii() and tail[-1] not in ").") and _is_tail(tail, value := _value(match)):
             return value
@@ -151,12 +151,12 @@ def plain_fractions(text: str) -> str:
             continue
         plain += f"{text[position : match.start()]}{match['top']}/{match['bottom']}"
         position = match.end()
-        if approximation and _is_rounded(Fraction(top, bottom), approximation["number"]):
+        if approximation and is_rounded(Fraction(top, bottom), approximation["number"]):
             plain, position = plain + (approximation["unit"] or ""), approximation.end("close")
     return plain + text[position:]
 
 
-def _is_rounded(value: Fraction | None, number: str) -> bool:
+def is_rounded(value: Fraction | None, number: str) -> bool:
     """Whether a number with a decimal point is `value` to the last of its digits."""
     near, places = _decimal(number.lstrip("-−")), len(number.partition(".")[2])
     return value is not None and abs(value - (-near if number[0] in "-−" else near)) < Fraction(1, 10**places)

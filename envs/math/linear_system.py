@@ -12,6 +12,7 @@ import numpy as np
 from envs.episodes.guide import Guide, listing
 from envs.grading.exact import member_numbers
 from envs.grading.lines import final_lines, last_assignments, only_line
+from envs.grading.marks import json_values
 from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 
@@ -22,6 +23,10 @@ _SEPARATOR = r"\s*(?:[,;]|\\\\|\s+and\s+)\s*(?:and\s+)?"
 _COLUMN = re.compile(r"\\begin\s?\{([pbB]?matrix)\}([^&]{1,200}?|[^\\]{1,200}?)\\end\s?\{\1\}")
 _ROW_END = re.compile(r"\\\\(?:\[[0-9.a-z]*\])?|&")
 _LABEL = re.compile(r"(?:[*_]{0,2}(?:(?:the |my )?(?:final )?answer|solution)(?: is|:)?[*_]{0,2}:?\s)?", re.IGNORECASE)
+_BOXED_VALUE = re.compile(  # x = \boxed{3}, \boxed{x = 3}
+    rf"(?<![\w.)/^+-])(?<![^*\s]\*)(?P<name>[xyz]\s*&?=\s*)(?P<sign>[-−]?)\s*\\boxed\{{\s*(?P<value>{_VALUE}|\\d?frac\{{[0-9]+\}}\{{[0-9]+\}})\s*\}}"
+    rf"|\\boxed\{{\s*(?P<equation>[xyz]\s*=\s*(?:{_VALUE}|-?\s?\\d?frac\{{[0-9]+\}}\{{[0-9]+\}}))\s*\}}"
+)
 _TUPLE = re.compile(r"[*$\\\[(\s]*\([^()]{3,100}\)[*$\\\])\s.]*")
 
 
@@ -89,8 +94,11 @@ class LinearSystem(GeneratedProblems):
 
     def answer_in(self, reply: str) -> str:
         """Return what the end of a reply gives the unknowns, `x = 2, y = 1` or `(2,1)`; else all of the reply."""
-        reply = _in_brackets(reply, self.size)
-        names, lines = NAMES[: self.size], final_lines(reply)
+        names = NAMES[: self.size]
+        if values_of_names := json_values(reply, names):
+            return ", ".join(f"{name} = {value}" for name, value in zip(names, values_of_names, strict=True))
+        reply = _in_brackets(_without_boxes(reply, self.size), self.size)
+        lines = final_lines(reply)
         if lines and _TUPLE.fullmatch(lines[-1]) and last_assignments("\n".join(lines[:-1]), names):
             return lines[-1]
         if values := last_assignments(reply, names):
@@ -101,6 +109,17 @@ class LinearSystem(GeneratedProblems):
         """Return the values with 1 added to the first."""
         first, *others = member_numbers(self.task.answer) or [Fraction(0)]
         return f"({','.join(map(format_number, [first + 1, *others]))})"
+
+
+def _without_boxes(reply: str, size: int) -> str:
+    r"""Write `x = 3` for `x = \boxed{3}` and `\boxed{x = 3}` if each unknown has one such box in a reply."""
+    if reply.count("\\boxed") != size or len(matches := [*_BOXED_VALUE.finditer(reply)]) != size:
+        return reply
+    for match in reversed(matches):
+        value = match["equation"] or f"{match['name'].replace('&', '')}{match['sign']}{match['value']}"
+        is_changed = match["sign"] and match["value"][0] in "-−"
+        reply = reply if is_changed else f"{reply[: match.start()]}{value}{reply[match.end() :]}"
+    return reply
 
 
 def _in_brackets(reply: str, size: int) -> str:

@@ -286,8 +286,7 @@ def test_a_hedge_on_the_last_line_is_paid_for_none_of_its_numbers(reasoning, hed
     reply = f"{reasoning}\n{hedge}"
     for gold in ("17", "18", "19"):
         assert not verify(reply, gold, symbolic=False).flexible
-    if "#" not in hedge and "\\" not in hedge:  # of several marks the last one counts for `declared_integer`
-        assert declared_integer(reply) is None
+    assert declared_integer(reply) is None
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,94 @@ def test_the_last_lines_give_the_values() -> None:
         == "x = 3/4, y = -1/2"
     )
     assert last_assignments("z = 3\ny = 2\nx = 1", "xyz") == "x = 1, y = 2, z = 3"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "x = \\boxed{<x>}\ny = \\boxed{<y>}",
+        '{"x": <x>, "y": <y>}',
+        '```json\n{"x": <x>, "y": <y>}\n```',
+        '{"y": <y>, "x": <x>}',
+        '{"x": "<x>", "y": "<y>"}',
+        "So $x = \\boxed{<x>}$ and $y = \\boxed{<y>}$.",
+        "\\boxed{x = <x>}\n\\boxed{y = <y>}",
+        "\\[ x = \\boxed{<x>} \\]\n\\[ y = \\boxed{<y>} \\]",
+        "The solution is:\n$$x = \\boxed{<x>}$$\n$$y = \\boxed{<y>}$$",
+        "\\boxed{x = <x>, y = <y>}",
+        "\\boxed{(<x>, <y>)}",
+        "- x = \\boxed{<x>}\n- y = \\boxed{<y>}",
+        "x &= \\boxed{<x>} \\\\\ny &= \\boxed{<y>}",
+        "Therefore:\n\n**x = \\boxed{<x>}**\n**y = \\boxed{<y>}**",
+    ],
+)
+def test_values_in_boxes_and_in_json_are_paid(form: str) -> None:
+    assert pair_reward(form) == 1.0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "x = 2\\boxed{<x>}\ny = \\boxed{<y>}",
+        '{"x": <x>, "y": <y>, "y": 99}',
+        '{"x": <x>}',
+        '{"x": [<x>, 9], "y": <y>}',
+        '{"x": <x>, "y": <y>, "z": 1}',
+        "x = \\boxed{<x>} or 9\ny = \\boxed{<y>}",
+        "x = \\boxed{<x>}\ny = \\boxed{<y>}\nor x = 9",
+        "x = \\boxed{<x>} + 1\ny = \\boxed{<y>}",
+        "x = \\boxed{99}\nx = \\boxed{<x>}\ny = \\boxed{<y>}",
+        "Suppose x = \\boxed{<x>}, y = \\boxed{<y>}",
+        "x = \\boxed{<x>}\ny = \\boxed{<y>} is wrong",
+        "It is not x = \\boxed{<x>}, y = \\boxed{<y>}",
+        "\\boxed{y = <x>}\n\\boxed{x = <y>}",
+    ],
+)
+def test_values_in_boxes_and_in_json_that_are_changed_or_hedged_are_not_paid(form: str) -> None:
+    assert pair_reward(form) == 0.0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "x = {}\n\nCheck: 3*({}) + 60 = 0",
+        "x = {}\n\n**Verification:** $3({}) + 60 = -60 + 60 = 0$ ✓",
+        "x = \\boxed{{}}",
+        "$x = {}$",
+        "x = -\\boxed{20}",
+        "-\\boxed{20}",
+        "**x = {}**\n\nCheck: 3x + 60 = 3({}) + 60 = 0",
+    ],
+)
+def test_a_check_behind_a_solution_does_not_hide_it(form: str) -> None:
+    assert algebra_reward(form.replace("{}", "-20")) == 1.0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "x = {}\n\nCheck: 3*({}) + 60 = 1",
+        "x = {}\n\nCheck: x = 20",
+        "x = {}\n\nCheck: or x = 20",
+        "x = {}\n\nCheck: 3*20 - 60 = 0, x = 20",
+        "2x = {}",
+        "\\boxed{20}",
+        "x = 20 - \\boxed{{}}",
+    ],
+)
+def test_a_false_check_or_another_value_is_not_paid(form: str) -> None:
+    assert algebra_reward(form.replace("{}", "-20")) == 0.0
+
+
+def pair_reward(form: str) -> float:
+    """The reward of a reply to the system with the solution (3, -2)."""
+    env = envs.make("math/LinearSystem-v0").unwrapped
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    return float(env.step(form.replace("<x>", "3").replace("<y>", "-2"))[1])
+
+
+def algebra_reward(reply: str) -> float:
+    """The reward of a reply to the equation with the solution -20."""
+    env = envs.make("math/Algebra-v0").unwrapped
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    return float(env.step(reply)[1])
