@@ -29,7 +29,7 @@ _COMMAND = re.compile(r"\\(?:boxed|fbox|text|textbf|textit|mathrm|mathbf)\s?\{([
 def undecorated(text: str) -> str:
     r"""Return an answer without what surrounds the whole of it: `5` of `**5**`, `$5$`, `"5"`, `\boxed{5}` and a fence.
 
-    A full stop behind such a layer goes with it: `**5**.` is `5`, but `5.` stays. Layers around a part of the text stay,
+    A full stop behind such a layer goes with it: `**5**.` is `5`, but `5.` stays. Layers around a part of it stay,
     so that two answers, `**4** or **5**`, stay two, as does a mark that strikes out: `~~5~~`.
     """
     text = text.strip()

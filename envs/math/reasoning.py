@@ -47,6 +47,7 @@ _SIGN = re.compile(r"\s*([-+]|\*(?=\s*[ij]))\s*")
 _GRID = r"[0-9_ \n]+"
 _JSON = r"\[[\[\]A-Za-z0-9\"',\s>-]*\]"
 _DECIMAL = r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,18})?"
+_WHOLE = r"\s*[0-9]{1,18}\s*"
 _ROLE = r"[A-Z][a-z]+ is an? [a-z]+"
 _INTEGRAL = r"(?:sin|cos|tan|exp|log|sqrt|[A-Za-z](?![A-Za-z_.(])|[0-9]{1,9}(?![0-9])|\*\*(?=[(0-9-])|[-+*/() ])+"
 ANSWER_PATTERNS = {  # tasks with several right answers, or notations of one -> the form of an answer
@@ -70,11 +71,13 @@ ANSWER_PATTERNS = {  # tasks with several right answers, or notations of one -> 
     "intermediate_integration": _INTEGRAL,
     "knights_knaves": rf"{_ROLE}(?:(?:,| and|, and)\s+{_ROLE})*\.?",
     "polynomial_equations": rf"{_DECIMAL}(?:\s*,\s*{_DECIMAL})*",
-    "fraction_simplification": r"[0-9]{1,18}\s*/\s*[0-9]{1,18}|\\d?frac\s*\{\s*[0-9]{1,18}\s*\}\s*\{\s*[0-9]{1,18}\s*\}",
+    "fraction_simplification": rf"{_WHOLE}/{_WHOLE}|\\d?frac\s*\{{{_WHOLE}\}}\s*\{{{_WHOLE}\}}",
     "bitwise_arithmetic": r"-?0[xX][0-9A-Fa-f]{1,40}",
     "tsumego": r"[A-Za-z][0-9]{1,2}",
 }
-_COMPLEX = re.compile(rf"(?P<real>{_DECIMAL}(?![0-9.]* ?[ij]))?(?:(?P<imaginary>(?:(?<!.)|[-+])(?:[0-9][0-9.]{{0,40}})?) ?[ij])?")
+_COMPLEX = re.compile(
+    rf"(?P<real>{_DECIMAL}(?![0-9.]* ?[ij]))?(?:(?P<imaginary>(?:(?<!.)|[-+])(?:[0-9][0-9.]{{0,40}})?) ?[ij])?"
+)
 NOTATION_TASKS = ("fraction_simplification", "base_conversion")  # tasks about the notation of a number
 MAX_ANSWER_CHARS = 4000  # length of an answer that a scorer gets
 

@@ -9,15 +9,17 @@ from envs.grading.doubts import leads_into_doubt
 from envs.grading.number import parse_number
 
 _NUMBER = re.compile(r"[$€£]?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]+)?")  # no code such as 0123
-_STATES = re.compile(r"\s+(?:is|are|was|were|costs?|equals)\s+|\s*[:=]\s+")  # what stands before the value of a sentence
+_STATES = re.compile(
+    r"\s+(?:is|are|was|were|costs?|equals)\s+|\s*[:=]\s+"
+)  # what stands before the value of a sentence
 _OTHERS = re.compile(r"[,;\n]|\bor\b|[.!?]\s")  # in front of the value, where a list could stand, or another sentence
 
 
 def is_right(answer: str, gold: str) -> bool:
-    """Whether `answer` is `gold`, perhaps decorated, in other case, as another notation of its number, or in a sentence.
+    """Whether `answer` is `gold`, perhaps decorated, in other case, in another notation, or in a sentence.
 
-    Of a sentence, such as "The price is $12.50.", the value behind its only verb counts, and only if the words before it
-    deny nothing, list nothing and state nothing else. So a list of candidates and a doubt are wrong.
+    Of a sentence, such as "The price is $12.50.", the value behind its only verb counts, and only if the words before
+    it deny nothing, list nothing and state nothing else. So a list of candidates and a doubt are wrong.
     """
     plain, plain_gold = _plain(answer), _plain(gold)
     if _is_value(plain, plain_gold):

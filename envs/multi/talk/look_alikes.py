@@ -9,12 +9,16 @@ from collections.abc import Iterator
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 _LOOK_ALIKES = str.maketrans(
     {
-        **dict(zip("аәвԁеєғԍһніјкӏмпорԛгѕстцѵԝхуүзьб", "aebdeefghhijklmnopqrsctuvwxyyzbb", strict=True)),  # noqa: RUF001
-        **dict(zip("αβγδεζηικλμνορστυχω", "abydezniklmvopotuxw", strict=True)),  # noqa: RUF001
-        **dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡʏᴢ", _ALPHABET.replace("x", ""), strict=True)),  # noqa: RUF001
-        **dict(zip("ɐɔǝɟɓɥᴉɾʞɯɹʇʌʍʎ", "acefghijkmrtvwy", strict=True)),  # noqa: RUF001
-        **dict(zip("łøđħıƒ", "lodhif", strict=True)),  # noqa: RUF001
-        **{chr(first + place): letter for first in (0x1F1E6, 0x1F150, 0x1F170) for place, letter in enumerate(_ALPHABET)},
+        **dict(zip("аәвԁеєғԍһніјкӏмпорԛгѕстцѵԝхуүзьб", "aebdeefghhijklmnopqrsctuvwxyyzbb", strict=True)),
+        **dict(zip("αβγδεζηικλμνορστυχω", "abydezniklmvopotuxw", strict=True)),
+        **dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡʏᴢ", _ALPHABET.replace("x", ""), strict=True)),
+        **dict(zip("ɐɔǝɟɓɥᴉɾʞɯɹʇʌʍʎ", "acefghijkmrtvwy", strict=True)),
+        **dict(zip("łøđħıƒ", "lodhif", strict=True)),
+        **{
+            chr(first + place): letter
+            for first in (0x1F1E6, 0x1F150, 0x1F170)
+            for place, letter in enumerate(_ALPHABET)
+        },
     }
 )  # those of Cyrillic, Greek, small capitals, upside down, with a stroke, in squares and circles
 _DIGITS = tuple(str.maketrans("0134578@$!|", f"o{one}east8as{one}{one}".replace("8", "b")) for one in "li")

@@ -234,7 +234,7 @@ def says_word(clue: str, word: str) -> bool:
 
 
 def _has_form(parts: Sequence[str], word: str, forms: Set[str]) -> bool:
-    """Whether a form is one of `parts`, some of them in a row, or the single letters among them; in either direction."""
+    """Whether a form is one of `parts`, a row of them, or the single letters among them; in either direction."""
     letters = "".join(part for part in parts if len(part) == 1)
     rows = _rows(parts, max(map(len, forms)))
     return word in letters or word[::-1] in letters or any(row in forms or row[::-1] in forms for row in rows)

@@ -28,11 +28,11 @@ class Plans(Env):
     which the argument `<node-0>.text` is the result `text` of the step with id 0. With `form=code` Python in a code
     fence that assigns calls to names; it is read and never run.
     Tools: 34 functions of texts, numbers, lists and tables, described in the opening in full style.
-    Reward: 1 if the plan passes, the result of its last step equals that of the right plan, else 0. A drawn request
+    Reward: 1 if the plan passes and the result of its last step equals that of the right plan, else 0. A drawn request
     names its steps, and a plan that leaves one out, with no other step in its place, earns 0 also if the result is the
-    same. Named rewards, in the turn that ends the task: `output`, as the reward; `tool_f1` and `argument_f1`, the F1 of tools, and of pairs
-    of a tool and an argument's name, against the right plan as multisets; `pass`, 1 for a plan that could be carried
-    out.
+    same. Named rewards, in the turn that ends the task: `output`, as the reward; `tool_f1` and `argument_f1`, the F1 of
+    tools, and of pairs of a tool and an argument's name, against the right plan as multisets; `pass`, 1 for a plan that
+    could be carried out.
     Metrics: `parsed`, `verified` and `executed`: 1 for each stage that the reply's plan passed.
     Episode end: terminated by the first plan that is carried out, right or wrong; a plan that fails at parsing,
     verification or execution is answered with the reason, and truncated after `attempts` replies.
@@ -107,7 +107,8 @@ class Plans(Env):
             goal=(
                 "Write a plan of tool calls that does what a request asks for. You succeed if the plan can be carried "
                 "out and the result of its last step is what the request asks for."
-                + " No step of the request may be left out, even if the result would be the same." * (not self._rows)
+                + " No step of the request may be left out, even if the result would be the same."
+                * (not self._rows)
             ),
             rules=(
                 "These are the tools, with the types of their arguments and of their result. A number has no quotes; a "

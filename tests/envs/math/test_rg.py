@@ -193,9 +193,17 @@ def test_another_right_answer_counts_where_several_are(few):
 
 @needs_reasoning_gym
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["complex_arithmetic", "knights_knaves", "simple_integration", "word_sorting", "tsumego"])
+@pytest.mark.parametrize(
+    "name", ["complex_arithmetic", "knights_knaves", "simple_integration", "word_sorting", "tsumego"]
+)
 def test_what_surrounds_an_answer_is_no_part_of_it(name, few):
-    forms = ("<answer>**{}**</answer>", "<answer>${}$</answer>", "<answer>\n```\n{}\n```\n</answer>", "{}", "\\boxed{{{}}}")
+    forms = (
+        "<answer>**{}**</answer>",
+        "<answer>${}$</answer>",
+        "<answer>\n```\n{}\n```\n</answer>",
+        "{}",
+        "\\boxed{{{}}}",
+    )
     wrong = ("<answer>**{0}** or **{0}**</answer>", "<answer>~~{}~~</answer>", "It may be {}, or not.")
     with RG(name=name, max_seconds=1e6) as env:
         for form in (*forms, *wrong):

@@ -205,7 +205,16 @@ def test_the_command_that_finds_a_fault_has_the_arguments_of_the_environment(
         "    def __init__(self, *, word='', **limits):\n        super().__init__(**limits)\n\n"
         "    def oracle(self):\n        raise NotImplementedError\n"
     )
-    flags = ("--env", f"{tmp_path / 'mute.py'}:Mute", "--policy", "oracle", "--env-arg", "word=a b", "--env-arg", "max_turns=3")
+    flags = (
+        "--env",
+        f"{tmp_path / 'mute.py'}:Mute",
+        "--policy",
+        "oracle",
+        "--env-arg",
+        "word=a b",
+        "--env-arg",
+        "max_turns=3",
+    )
     status, _, err = command(capsys, *flags)
     assert status == 1 and "mute.py:Mute --env-arg 'word=a b' --env-arg max_turns=3` says where" in err
 
