@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from envs.adapters.schemes import change_path
@@ -49,6 +51,12 @@ def as_typed(text: object) -> str:
             typed_text = _typed_by_path[path].replace("\\", r"\\")
             message = re.sub(rf"(?<![\w./]){re.escape(path)}(?![\w-]|\.\w)", typed_text, message)
     return message
+
+
+def check_command(spec: str, env_args: Iterable[str] = ()) -> str:
+    """Return the command that checks the environment `spec` with the `KEY=VALUE` texts of its arguments."""
+    words = (word for text in env_args for word in ("--env-arg", text))
+    return shlex.join(("python", "-m", "envs", "check", spec, *words))
 
 
 def forget_typed() -> None:

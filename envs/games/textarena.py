@@ -52,7 +52,7 @@ class TextArena(Game):
     """Win a game of TextArena that can be won every time.
 
     Observation: TextArena's own text: the game's prompt first, then its messages after each reply; in full style the
-    instructions first.
+    instructions first. A limit of turns that the prompt states is `max_turns`.
     Action: as the prompt says, a move in square brackets: `[7]`, `[1 2 3 4]`, `[down]`. If the last line of a reply has
     brackets, TextArena gets this line only.
     Reward: 1 for TextArena's full reward at the end of the game, else 0; its only named part is `win`. Its partial
@@ -109,7 +109,7 @@ class TextArena(Game):
 
     def opening(self) -> str:
         """Start the game and return its prompt."""
-        self.inner = start_game(self.game, self.task.metadata["seed"])
+        self.inner = start_game(self.game, self.task.metadata["seed"], self.max_turns)
         return self._new_text()
 
     def state(self) -> str:
@@ -176,11 +176,20 @@ def preserve_global_generators() -> Iterator[None]:
                 restore(state)
 
 
-def start_game(game: str, seed: int) -> Any:
-    """Create a game without TextArena's wrappers and reset it with `seed`. Raises ImportError without textarena."""
+def start_game(game: str, seed: int, max_turns: int | None = None) -> Any:
+    """Create a game without TextArena's wrappers and reset it with `seed`. Raises ImportError without textarena.
+
+    With `max_turns` the prompt of a game that states a limit of turns states this one. The game's own limit stays as it
+    is: the environment truncates an episode, and the game does not end it before.
+    """
     with preserve_global_generators():
         env = _import_textarena().make(f"{game}-raw")
+        own_limit = getattr(env, "max_turns", None)  # only of the games whose prompt states it
+        if own_limit is not None and max_turns is not None:
+            env.max_turns = max_turns
         env.reset(num_players=1, seed=seed)
+        if own_limit is not None:
+            env.max_turns = env.state.max_turns = own_limit
     return env
 
 

@@ -26,6 +26,12 @@ LENGTHS = {"train": 20_000, "val": 50, "test": 50}
 INSTRUCTION = "Put the final answer between <answer> and </answer>."
 MAKE_S, SCORE_S = 60.0, 5.0  # limits of CPU seconds for generating a problem and for scoring an answer
 _REASONING = re.compile(r"[A-Za-z]{2}[.!?:]\s*$")
+_CERTAINTY = re.compile(  # words that deny a doubt, and nothing of the answer
+    r"\b(?:no|without|beyond)\s+(?:(?:a|any|all)\s+)?(?:(?:reasonable|shadow\s+of\s+a)\s+)?(?:doubt|question)\b|"
+    r"\bno\s+(?:reason|cause|need)\s+to\s+doubt\b|\b(?:do\s+not|cannot|(?:do|ca)n['’]t)\s+doubt\b|"
+    r"\b(?:no|none)\s+other\s+than\b|\bnot\s+surprisingly\b",
+    re.IGNORECASE,
+)
 MAX_ATTEMPTS = 200  # seeds tried for a problem whose question is new
 
 
@@ -34,10 +40,11 @@ class RG(Env):
 
     Observation: the package's question and a line that asks for `<answer> </answer>`, one user message; in full style
     the instructions and the question.
-    Action: the answer in these tags, or as the whole reply.
+    Action: the answer in these tags, or as the whole reply. Emphasis, a code fence, LaTeX signs and quotation marks
+    around all of it are no part of it.
     Reward: 1 if the answer is right, else 0. It is right if it is the stored answer or the same number, or, for tasks
-    with several right answers, if the package's own scorer gives it exactly 1.0 (`envs.math.reasoning` says which
-    answers the scorer gets).
+    with several right answers or notations of one, if the package's own scorer gives it exactly 1.0
+    (`envs.math.reasoning` says which answers the scorer gets).
     Episode end: after the first reply.
     Arguments: `name` of the task, such as `chain_sum`; `level`, a level of the package's curriculum for it, else its
     defaults; `config`, more of its arguments, as an object: `config={"min_digits":1}`. Tasks whose answers cannot be
@@ -104,16 +111,17 @@ class RG(Env):
     def reply(self, action: Message) -> Outcome:
         """Compare the answer with the stored one.
 
-        Use the package's scorer only for tasks with several right answers.
+        Use the package's scorer only for tasks with several right answers, or notations of one.
         """
         reply_text = _reply_text(final_text(action))
-        if not reply_text:
+        if reply_text is None or not (reply_text or self.task.answer == ""):
             return Outcome(terminated=True, valid=False)
         right = reasoning.is_same_answer(self.name, self.task.answer, reply_text)
-        if not right and reasoning.is_scorable(self.name, reply_text):
+        scorable_text = None if right else reasoning.scorable_text(self.name, reply_text)
+        if scorable_text is not None:
             try:
                 seed = self.task.metadata["seed"]
-                right = self._call("score", seed, reply_text, deadline_s=SCORE_S) == 1.0
+                right = self._call("score", seed, scorable_text, deadline_s=SCORE_S) == 1.0
             except OverLimit:
                 right = False
         return Outcome(reward=float(right), terminated=True, success=right)
@@ -140,7 +148,7 @@ class RG(Env):
             f"<answer>not {gold}</answer>",
             f"<answer>{gold} or {other}</answer>",
             f"<answer>{other}, {gold}</answer>",
-            f"<answer>{gold}\n{gold}</answer>",
+            f"<answer>{gold}\n{gold or other}</answer>",
             f"<answer>{other}</answer><answer>{gold}</answer>",
             f"<answer>{gold}</answer><answer>no</answer>",
             *(f"<answer>{value}</answer>" for value in ("nan", "inf", "None", "[]", "{}", "1e999", "9**9**9")),
@@ -176,21 +184,23 @@ class RG(Env):
         return _workers().call(function, self.name, self.level, self.config, seed, *arguments, deadline_s=deadline_s)
 
 
-def _reply_text(reply: str) -> str:
-    """Return the text between the only pair of tags, or a reply without tags; "" for malformed or repeated tags.
+def _reply_text(reply: str) -> str | None:
+    """Return the text between the only pair of tags, or a reply without tags; None for malformed or repeated tags.
 
     Tags on the last line count alone, and so does a last line after a sentence in a reply without tags. Tags that the
-    words beside them deny are no answer.
+    words beside them deny are no answer, and neither is an empty reply.
     """
     line = answer_line(reply)
-    if len(reply) > MAX_REPLY or (line.startswith("<answer>") and line.endswith("</answer>")):
+    plain_line = line.strip("*_` ")
+    if len(reply) > MAX_REPLY or (plain_line.startswith("<answer>") and plain_line.endswith("</answer>")):
         reply = line
     parts = reply.split("<answer>")
     if len(parts) == 1:
-        return line if _REASONING.search(reply.strip().removesuffix(line)) else reply.strip()
+        reply = reply.strip()
+        return (line if line and _REASONING.search(reply.removesuffix(line)) else reply) or None
     inside, closing, after = parts[-1].partition("</answer>")
     is_only_pair = len(parts) == 2 and closing and "</answer>" not in after
-    return inside.strip() if is_only_pair and not denies_mark(parts[0], after) else ""
+    return inside.strip() if is_only_pair and not denies_mark(_CERTAINTY.sub(" ", parts[0]), after) else None
 
 
 def _question_text(task: Task) -> str:

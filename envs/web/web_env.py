@@ -14,6 +14,7 @@ from pydantic import Field
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task
+from envs.web.answers import is_right
 from envs.web.case import Case, Draw, Grade, Kind, Step
 from envs.web.dom.dom_page import DomPage
 from envs.web.engines import ENGINES
@@ -200,7 +201,7 @@ class WebEnv(PageTask):
         if case.is_impossible:
             is_answered = how == "impossible"
         elif case.answer:
-            is_answered = how == "answer" and _plain(text) == _plain(case.answer)
+            is_answered = how == "answer" and is_right(text, case.answer)
         else:
             is_answered = how == "stop"
         parts = {"state": float(expected == actual), "answer": float(is_answered)}
@@ -218,7 +219,3 @@ def _opening(case: Case) -> list[str]:
     page.open(case.site.fork())
     view = View(page.observe(), is_short=True, max_chars=MOST_CHARS)
     return [case.short, *(view.text(part) for part in range(view.parts))]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".")

@@ -41,7 +41,7 @@ from rl.evaluate.seats.matches import SeatedPolicies, open_seated, seating_for
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
-from rl.spec_paths import absolute_path, absolute_player, absolute_spec, as_typed, output_file
+from rl.spec_paths import absolute_path, absolute_player, absolute_spec, as_typed, check_command, output_file
 
 OPPONENT_HELP = (
     "who plays the other seats of an environment of several: what --policy takes, or a script of the game, such as "
@@ -142,7 +142,7 @@ def _evaluate(
         log.write(groups)
     if not any(group.trajectories for group in groups):
         is_unclear = args.env and args.policy in SCRIPTS and not _first_errored(groups)[1].error_line
-        hint = f"; `python -m envs check {args.env}` says where" * bool(is_unclear)
+        hint = f"; `{check_command(args.env, args.env_arg)}` says where" if is_unclear else ""
         log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}{hint}")
         return 1
     print_report(report)

@@ -29,6 +29,7 @@ from rl.methods.streams import needs
 from rl.rollout.seating import Seating, seating_of
 from rl.rollout.workers.same_tasks import tasks_digest
 from rl.settings import Settings
+from rl.spec_paths import check_command
 from rl.style import KEY, argument_key, default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
 from sandboxes.source_files import raise_named
@@ -91,7 +92,7 @@ def inspect_environment(settings: Settings, recipe: Recipe, *, has_begun: bool =
     with containment(f"--env {settings.env}"), closing_env(seating.make_view()) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
         digest = tasks_digest(env, "train", settings.train_tasks)
-        messages, info = _first_reset(env, settings.env)
+        messages, info = _first_reset(env, settings)
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
         is_measured = settings.turn_tokens and settings.updates and settings.max_tokens
         are_sizes_needed = settings.is_tiny and not is_measured
@@ -108,14 +109,15 @@ def inspect_environment(settings: Settings, recipe: Recipe, *, has_begun: bool =
     return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks, digest)
 
 
-def _first_reset(env: gymnasium.Env, name: str) -> tuple[Messages, Mapping[str, Any]]:
+def _first_reset(env: gymnasium.Env, settings: Settings) -> tuple[Messages, Mapping[str, Any]]:
     """Return what the reset of the first task returns. Raises `ValueError`, one line with the place, for its faults."""
-    label = f"{name}: reset of task train/0 seed 0 before the run"
+    label = f"{settings.env}: reset of task train/0 seed 0 before the run"
     reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
     try:
         return read_reset(WATCHDOG.step_call(label, reset))
     except Exception as error:
-        raise_named(error, label, class_file(type(env.unwrapped)), advice=f"`python -m envs check {name}` says more")
+        command = check_command(settings.env, with_style(settings.env_arg, settings.style))
+        raise_named(error, label, class_file(type(env.unwrapped)), advice=f"`{command}` says more")
 
 
 def _check_oracle(env: gymnasium.Env) -> None:

@@ -161,6 +161,23 @@ def test_the_tool_environment_of_the_guide_passes_every_check(tmp_path: Path, mo
     check_env("stock.py:Stock")
 
 
+def test_the_site_of_the_guide_passes_every_check_and_what_just_misses_its_goal_earns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from envs.checks import check_env
+
+    monkeypatch.chdir(tmp_path)
+    ((_, block),) = blocks(ROOT / "docs" / "web.md", "python")
+    Path("library.py").write_text(block, encoding="utf-8")
+    check_env("library.py:Lending", tasks=5)
+    env = envs.make("library.py:Lending").unwrapped
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    for what, script in {"": env.case.steps, **env.case.misses}.items():
+        env.reset(seed=0, options={"split": "test", "index": 0})
+        rewards = [env.step(reply)[1] for step in script for reply in env.play_step(step)]
+        assert sum(rewards) == float(not what), what
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)

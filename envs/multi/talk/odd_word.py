@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from envs.grading.choice import find_choice, plain_answer
 from envs.grading.lines import last_line
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
+from envs.multi.talk.look_alikes import spellings
 from envs.multi.talk.word_pairs import PAIRS
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant, final_text, user
@@ -25,6 +27,7 @@ SILENCE = "no clue"
 UNKNOWN = 0.5  # how much a clue misfits in which nothing is known, between 0 and 1
 _SPACES = re.compile(r"\s+")
 _LABEL = re.compile(r"(?:[-*>•]\s+)?[*_]{0,2}(?:my\s+)?clue(?:\s+is)?[*_]{0,2}\s*[:=][*_]{0,2}\s*", re.IGNORECASE)
+_ENDINGS = ("", "s", "es", "ed", "ing")  # of the forms of a word
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -223,10 +226,27 @@ class OddWord(MultiEnv):
 
 
 def says_word(clue: str, word: str) -> bool:
-    """Whether a clue has the word, its plural, or its letters one by one."""
-    parts = re.findall(r"[a-z]+", clue.lower())
+    """Whether a clue has the word or a form of it, also in pieces, backwards, or in letters that look like its own."""
+    forms = {f"{word}{ending}" for ending in _ENDINGS}
+    if word.endswith("y"):
+        forms.add(f"{word[:-1]}ies")
+    return any(_has_form(parts, word, forms) for parts in spellings(clue))
+
+
+def _has_form(parts: Sequence[str], word: str, forms: Set[str]) -> bool:
+    """Whether a form is one of `parts`, a row of them, or the single letters among them; in either direction."""
     letters = "".join(part for part in parts if len(part) == 1)
-    return word in letters or any(part in (word, f"{word}s", f"{word}es") for part in parts)
+    rows = _rows(parts, max(map(len, forms)))
+    return word in letters or word[::-1] in letters or any(row in forms or row[::-1] in forms for row in rows)
+
+
+def _rows(parts: Sequence[str], longest: int) -> Iterator[str]:
+    """What each row of neighbours makes as one word of at most `longest` letters."""
+    for start in range(len(parts)):
+        for row in accumulate(parts[start:]):
+            if len(row) > longest:
+                break
+            yield row
 
 
 def says(clue: str, known: str) -> bool:

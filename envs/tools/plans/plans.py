@@ -28,10 +28,11 @@ class Plans(Env):
     which the argument `<node-0>.text` is the result `text` of the step with id 0. With `form=code` Python in a code
     fence that assigns calls to names; it is read and never run.
     Tools: 34 functions of texts, numbers, lists and tables, described in the opening in full style.
-    Reward: 1 if the plan passes and the result of its last step equals that of the right plan, else 0. Named rewards,
-    in the turn that ends the task: `output`, as the reward; `tool_f1` and `argument_f1`, the F1 of tools, and of pairs
-    of a tool and an argument's name, against the right plan as multisets; `pass`, 1 for a plan that could be carried
-    out.
+    Reward: 1 if the plan passes and the result of its last step equals that of the right plan, else 0. A drawn request
+    names its steps, and a plan that leaves one out, with no other step in its place, earns 0 also if the result is the
+    same. Named rewards, in the turn that ends the task: `output`, as the reward; `tool_f1` and `argument_f1`, the F1 of
+    tools, and of pairs of a tool and an argument's name, against the right plan as multisets; `pass`, 1 for a plan that
+    could be carried out.
     Metrics: `parsed`, `verified` and `executed`: 1 for each stage that the reply's plan passed.
     Episode end: terminated by the first plan that is carried out, right or wrong; a plan that fails at parsing,
     verification or execution is answered with the reason, and truncated after `attempts` replies.
@@ -106,6 +107,8 @@ class Plans(Env):
             goal=(
                 "Write a plan of tool calls that does what a request asks for. You succeed if the plan can be carried "
                 "out and the result of its last step is what the request asks for."
+                + " No step of the request may be left out, even if the result would be the same."
+                * (not self._rows)
             ),
             rules=(
                 "These are the tools, with the types of their arguments and of their result. A number has no quotes; a "
@@ -136,8 +139,10 @@ class Plans(Env):
             stop = "" if str(error).endswith("?") else "."
             message = user(self.correction(f"Error: {error}{stop}", short=f"error: {error}"))
             return Outcome((message,), valid=False, rewards=dict.fromkeys(PARTS, 0.0), metrics=stages)
-        is_right = _is_same(result, self.task.metadata["result"])
         right = plan_steps(self.task.metadata["plan"])
+        is_right = _is_same(result, self.task.metadata["result"])
+        if is_right and not self._rows:
+            is_right = not _leaves_out_step(steps, right)
         rewards = {
             "output": float(is_right),
             "tool_f1": _f1(_tools(steps), _tools(right)),
@@ -150,7 +155,7 @@ class Plans(Env):
         """Say whether the result is right."""
         if outcome.success:
             return "The plan was carried out, and its result is right."
-        return "The plan was carried out, but its result is not what the request asks for."
+        return "The plan was carried out, but its result is not what the request asks for, or it leaves out a step."
 
     def vote(self, action: Message) -> Hashable | None:
         """The result of the plan of a reply; None for a plan that fails."""
@@ -212,6 +217,25 @@ def _keywords(args: Mapping[str, Any]) -> Iterator[str]:
 
 def _tools(steps: Sequence[Step]) -> list[str]:
     return [step.name for step in steps]
+
+
+def _leaves_out_step(steps: Sequence[Step], right: Sequence[Step]) -> bool:
+    """Whether a plan lacks a tool of the right one and has fewer steps that its result comes from.
+
+    A step whose result is one of its arguments is none of them: it could stand for any step that was left out.
+    """
+    used = {steps[-1].id}
+    for step in reversed(steps):
+        if step.id in used:
+            used |= {value.id for value in step.args.values() if isinstance(value, Reference)}
+    if not Counter(_tools(right)) - Counter(step.name for step in steps if step.id in used):
+        return False
+    results = {step.id: execute(steps[: place + 1]) for place, step in enumerate(steps)}
+    number = 0
+    for step in steps:
+        values = [results[value.id] if isinstance(value, Reference) else value for value in step.args.values()]
+        number += step.id in used and not any(_is_same(results[step.id], value) for value in values)
+    return number < len(right)
 
 
 def _arguments(steps: Sequence[Step]) -> list[tuple[str, str]]:

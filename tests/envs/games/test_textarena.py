@@ -138,6 +138,16 @@ def test_pegs_are_counted_as_the_rules_say():
     assert textarena._pegs((1, 2, 3, 4), (5, 6, 7, 8)) == (0, 0)
 
 
+@pytest.mark.parametrize("game", [game for game in GAMES if not game.startswith("FrozenLake")])
+@pytest.mark.parametrize("max_turns", [None, 3])
+def test_the_prompt_of_a_game_states_the_limit_that_holds(game, max_turns):
+    pytest.importorskip("textarena", reason="pip install textarena")
+    env = TextArena(game=game, max_turns=max_turns)
+    (message,), _ = env.reset(seed=0)
+    limits = re.findall(r"(\d+) (?:turns|replies)", message["content"])
+    assert limits == [str(env.max_turns)] * 2
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_the_oracle_wins_the_real_game_and_leaves_the_global_generators_alone(game):
     pytest.importorskip("textarena", reason="pip install textarena")

@@ -36,6 +36,25 @@ SOUND = ("chain_sum", "countdown", "n_queens", "simple_integration", "gsm_symbol
         ("dice", "1/2", "0.5", True),
         ("fraction_simplification", "1/2", "2/4", False),
         ("base_conversion", "101", "101.0", False),
+        ("complex_arithmetic", "11.0 + 14.0i", "11 + 14i", True),
+        ("complex_arithmetic", "11.0 - 1.0i", "11 − i", True),
+        ("complex_arithmetic", "3.0", "3 + 0i", True),
+        ("complex_arithmetic", "11.0 + 14.0i", "11 - 14i", False),
+        ("complex_arithmetic", "11.0 + 14.0i", "11 14i", False),
+        ("complex_arithmetic", "11.0 + 14.0i", "11 + 14i or 3i", False),
+        ("complex_arithmetic", "0.0", "", False),
+        ("word_sorting", "Author, blood, what", "Author,blood , what", True),
+        ("word_sorting", "Author, blood, what", "Author blood what", False),
+        ("time_intervals", "01:37", "1:37", True),
+        ("time_intervals", "01:37:05", "1:37:5", False),
+        ("time_intervals", "1 days, 01:37", "1 day, 1:37", True),
+        ("rotate_matrix", "1 2\n3 4", "```\n1 2\n3 4\n```", True),
+        ("fraction_simplification", "$\\frac{1}{2}$", "\\frac{1}{2}", True),
+        ("caesar_cipher", "TO BE", "**TO BE**", True),
+        ("caesar_cipher", "TO BE", "**TO BE**.", True),
+        ("caesar_cipher", "TO BE", "**TO BE** or **BE TO**", False),
+        ("caesar_cipher", "TO BE", "~~TO BE~~", False),
+        ("spell_backward", "etni", '"etni"', True),
     ],
 )
 def test_only_the_stored_answer_counts_in_its_own_form(name, gold, answer, right):
@@ -64,6 +83,20 @@ def test_only_the_stored_answer_counts_in_its_own_form(name, gold, answer, right
         ("chain_sum", "7", False),
         ("jugs", '["fill A", "pour A->B"]', True),
         ("jugs", "x" * 5000, False),
+        ("knights_knaves", "Ann is a knight, and Bo is a knave.", True),
+        ("knights_knaves", "Bo is a knave and Ann is a knight", True),
+        ("knights_knaves", "Ann is a knight or a knave", False),
+        ("knights_knaves", "Ann is not a knight, and Bo is a knave", False),
+        ("polynomial_equations", "0.0, -0.04", True),
+        ("polynomial_equations", "nan", False),
+        ("polynomial_equations", "no solution", False),
+        ("fraction_simplification", "25/527", True),
+        ("fraction_simplification", "25/527 or 1/2", False),
+        ("bitwise_arithmetic", "0x4DE3", True),
+        ("bitwise_arithmetic", "19939", False),
+        ("tsumego", "l8", True),
+        ("tsumego", "L8 or A1", False),
+        ("cryptarithm", "A=5, B = 8", True),
     ],
 )
 def test_a_scorer_sees_only_what_has_the_form_of_an_answer(name, answer, scorable):
@@ -76,10 +109,19 @@ def test_a_scorer_sees_only_what_has_the_form_of_an_answer(name, answer, scorabl
         ("I think\n<answer>5</answer>", "5"),
         ("5", "5"),
         ("<answer>1 2\n3 4</answer>", "1 2\n3 4"),
-        ("<answer>4</answer><answer>5</answer>", ""),
-        ("<answer>5", ""),
+        ("<answer>4</answer><answer>5</answer>", None),
+        ("<answer>5", None),
         ("<answer></answer>", ""),
-        ("", ""),
+        ("", None),
+        ("Ann is a knight, and Bo is a knave.", "Ann is a knight, and Bo is a knave."),
+        ("Each of them speaks the truth.\nAnn is a knight, and Bo is a knave.", "Ann is a knight, and Bo is a knave."),
+        ("There is no doubt that the answer is <answer>5</answer>", "5"),
+        ("Beyond any doubt it is <answer>5</answer>", "5"),
+        ("I have no reason to doubt that it is <answer>5</answer>", "5"),
+        ("There is no doubt that it is not <answer>5</answer>", None),
+        ("It is not <answer>5</answer>", None),
+        ("I hoped that nobody would doubt it.\n**<answer>5</answer>**", "5"),
+        ("First <answer>4</answer>, no.\n**<answer>5</answer>**", "5"),
     ],
 )
 def test_one_pair_of_tags_or_the_whole_reply_is_the_answer(reply, answer):
@@ -147,6 +189,26 @@ def test_another_right_answer_counts_where_several_are(few):
     with RG(name="countdown", max_seconds=1e6) as env:
         env.reset(options={"split": "test", "index": 0})
         assert env.step(f"({env.task.answer})")[1] == 1.0
+
+
+@needs_reasoning_gym
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["complex_arithmetic", "knights_knaves", "simple_integration", "word_sorting", "tsumego"]
+)
+def test_what_surrounds_an_answer_is_no_part_of_it(name, few):
+    forms = (
+        "<answer>**{}**</answer>",
+        "<answer>${}$</answer>",
+        "<answer>\n```\n{}\n```\n</answer>",
+        "{}",
+        "\\boxed{{{}}}",
+    )
+    wrong = ("<answer>**{0}** or **{0}**</answer>", "<answer>~~{}~~</answer>", "It may be {}, or not.")
+    with RG(name=name, max_seconds=1e6) as env:
+        for form in (*forms, *wrong):
+            env.reset(options={"split": "test", "index": 0})
+            assert env.step(form.format(env.task.answer))[1] == float(form in forms), form
 
 
 @needs_reasoning_gym

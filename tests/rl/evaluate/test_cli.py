@@ -197,6 +197,28 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     assert err.count("\n") == 1
 
 
+def test_the_command_that_finds_a_fault_has_the_arguments_of_the_environment(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "mute.py").write_text(
+        "from tests.support.environments import Echo\n\n\nclass Mute(Echo):\n"
+        "    def __init__(self, *, word='', **limits):\n        super().__init__(**limits)\n\n"
+        "    def oracle(self):\n        raise NotImplementedError\n"
+    )
+    flags = (
+        "--env",
+        f"{tmp_path / 'mute.py'}:Mute",
+        "--policy",
+        "oracle",
+        "--env-arg",
+        "word=a b",
+        "--env-arg",
+        "max_turns=3",
+    )
+    status, _, err = command(capsys, *flags)
+    assert status == 1 and "mute.py:Mute --env-arg 'word=a b' --env-arg max_turns=3` says where" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,6 +1,7 @@
 """The command `python -m rl.train`: one-line errors, settings that repeat a run, and the files that a run writes."""
 
 import json
+import re
 import subprocess
 import tomllib
 
@@ -344,6 +345,7 @@ def test_a_fault_of_the_first_reset_is_one_line_with_its_place(start, complaint,
         "from tests.support.environments import Echo\n\n\nclass Wrong(Echo):\n    def start(self):\n        " + start
     )
     (tmp_path / "wrong.py").write_text(f"{source}\n")
-    code, _, err = run_command(["--env", f"{tmp_path / 'wrong.py'}:Wrong", "--dry-run"], capsys)
+    flags = ["--env", f"{tmp_path / 'wrong.py'}:Wrong", "--env-arg", "max_turns=3", "--dry-run"]
+    code, _, err = run_command(flags, capsys)
     assert (code, err.count("\n")) == (2, 1) and complaint in err
-    assert "`python -m envs check " in err
+    assert re.search(r"`python -m envs check \S+:Wrong --env-arg max_turns=3[^`]*` says more", err)

@@ -31,6 +31,29 @@ def vote(table: OddWord, *names: str) -> None:
         ("d-o-g", "dog", True),
         ("a season by the shore", "sea", False),
         ("instead of coffee", "tea", False),
+        ("white animals", "tea", False),
+        ("public attention", "cat", False),
+        ("la mp", "lamp", True),
+        ("la-mps", "lamp", True),
+        ("the l.amp of it", "lamp", True),
+        ("pmal", "lamp", True),
+        ("p m a l", "lamp", True),
+        ("pm al", "lamp", True),
+        ("\uff4c\uff41\uff4d\uff50", "lamp", True),  # full-width
+        ("l\u0430m\u0440", "lamp", True),  # Cyrillic
+        ("\u0421\u0410\u0422", "cat", True),  # Cyrillic capitals
+        ("l\u03b1mp", "lamp", True),  # Greek
+        ("l\u00e1mp", "lamp", True),
+        ("l\u200bamp", "lamp", True),  # with an invisible sign
+        ("\u029f\u1d00\u1d0d\u1d18", "lamp", True),  # small capitals
+        ("\U0001f1f1\U0001f1e6\U0001f1f2\U0001f1f5", "lamp", True),  # flags
+        ("l4mp", "lamp", True),
+        ("1amp", "lamp", True),
+        ("tra1n", "train", True),
+        ("raining", "rain", True),
+        ("diaries", "diary", True),
+        ("4 legs, 2 eyes", "cat", False),
+        ("a caf\u00e9 drink", "tea", False),
     ],
 )
 def test_a_clue_may_not_have_the_word_but_words_that_hold_it(clue, word, says):

@@ -210,15 +210,57 @@ def test_scores_of_a_plan() -> None:
     for plan, scores in (
         (right, (1, 1, 1, 1)),
         ([{**right[0], "args": {"first": 3, "second": 3}}, right[1]], (0, 1, 1, 1)),
-        ([{"name": "multiply", "args": {"first": 5, "second": 5}}], (1, 0, 0, 1)),
+        ([{"name": "multiply", "args": {"first": 5, "second": 5}}], (0, 0, 0, 1)),
         (right[:1], (0, 2 / 3, 4 / 5, 1)),
-        ([{"name": "square", "args": {"number": 5.0}}], (1, 2 / 3, 1 / 2, 1)),
+        ([{"name": "square", "args": {"number": 5.0}}], (0, 2 / 3, 1 / 2, 1)),
     ):
         begin(env, right, 25)
         *_, reward, terminated, _, info = env.step(json.dumps(plan))
         assert tuple(info["rewards"].values()) == pytest.approx(scores)
         assert list(info["rewards"]) == ["output", "tool_f1", "argument_f1", "pass"]
         assert (reward, terminated, info["success"]) == (scores[0], True, bool(scores[0]))
+
+
+def test_a_step_that_is_left_out_costs_the_reward_and_one_in_its_place_does_not() -> None:
+    right = [
+        {"id": 0, "name": "title_case", "args": {"text": "amber bridge"}},
+        {"id": 1, "name": "count_words", "args": {"text": "<node-0>.text"}},
+    ]
+    count = {"name": "count_words", "args": {"text": "amber bridge"}}
+    same = {"id": 0, "name": "first_words", "args": {"text": "amber bridge", "number": 2}}  # changes nothing
+    split = {"id": 1, "name": "split_words", "args": {"text": "<node-0>.text"}}
+    length = {"id": 2, "name": "count_entries", "args": {"list": "<node-1>.list"}}
+    env = Plans()
+    for plan, reward in (
+        (right, 1.0),
+        ([count], 0.0),
+        ([right[0], {"id": 1, **count}], 0.0),  # called, and not used
+        ([same, right[1]], 0.0),
+        ([right[0], split, length], 1.0),
+        ([right[1] | {"id": 0, "args": {"text": "Amber Bridge"}}], 0.0),
+    ):
+        begin(env, right, 2)
+        assert env.step(json.dumps(plan))[1] == reward, plan
+
+
+def test_no_task_pays_for_its_plan_without_a_step() -> None:
+    env = Plans()
+    for index in range(len(env.load("test"))):
+        steps = plan_steps(env.load("test")[index].metadata["plan"])
+        for place in range(1, len(steps)):
+            link = next(value for value in steps[place].args.values() if isinstance(value, Reference))
+            rest = [
+                step._replace(
+                    args={
+                        name: link if isinstance(value, Reference) and value.id == place else value
+                        for name, value in step.args.items()
+                    }
+                )
+                for step in steps
+                if step.id != place
+            ]
+            env.reset(seed=0, options={"split": "test", "index": index})
+            assert env.step(env._written(rest))[1] == 0.0
 
 
 @pytest.mark.parametrize("arguments", [{"form": "code"}, {"style": "short"}, {"attempts": 2, "longest": 2}])
