@@ -155,7 +155,8 @@ class Plans(Env):
         """Say whether the result is right."""
         if outcome.success:
             return "The plan was carried out, and its result is right."
-        return "The plan was carried out, but its result is not what the request asks for, or it leaves out a step."
+        step = "" if self._rows else ", or it leaves out a step"
+        return f"The plan was carried out, but its result is not what the request asks for{step}."
 
     def vote(self, action: Message) -> Hashable | None:
         """The result of the plan of a reply; None for a plan that fails."""
