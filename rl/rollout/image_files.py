@@ -48,10 +48,15 @@ class ImageFiles:
         return name
 
 
+def is_reference(text: str) -> bool:
+    """Whether `text` has the form of a reference to a stored image."""
+    return _NAME.fullmatch(text) is not None
+
+
 def load(reference: str, folder: Path) -> str:
     """Return the data URL of a stored image, whose reference is relative to `folder`; other texts as they are."""
     path = folder / reference
-    if not _NAME.fullmatch(reference) or not path.is_file():
+    if not is_reference(reference) or not path.is_file():
         return reference
     return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 

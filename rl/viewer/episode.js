@@ -18,10 +18,11 @@ function messageBox(message, label) {
 
 function contentBlock(part) {
   if (typeof part?.text === "string") return foldable(part.text);
-  const url = part?.image_url?.url ?? part?.url;
+  const url = [part?.image_url, part?.url, part?.image].map((source) => source?.url ?? source).find((one) => typeof one === "string");
   if (typeof url === "string" && /^data:image\/(png|jpeg|gif|webp);base64,/.test(url)) {
     return el("img", {src: url, alt: "image of this message", loading: "lazy"});
   }
+  if (typeof url === "string" && !url.startsWith("data:")) return el("div", {class: "no-image"}, `picture not on this page: ${url}`);
   return foldable(typeof part === "string" ? part : JSON.stringify(part) ?? "");
 }
 

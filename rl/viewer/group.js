@@ -26,7 +26,7 @@ function detailBar(row) {
   const member = {episode: `member ${memberLabel(row)}`, group: hasAgents ? row.agent : null, seats: `member ${row.member}`}[view];
   const place = [row.update < 0 || head.result.policy ? null : `Update ${row.update}`, `group ${row.group}`, member];
   return el("div", {class: "bar"},
-    el("button", {type: "button", class: "back", click: leave}, "← Episodes"),
+    el("button", {type: "button", class: "back", click: showList}, "← Episodes"),
     el("h2", {}, place.filter(Boolean).join(", ")),
     el("label", {class: "by"}, "Colour ", choice), legend(),
     viewButton("seats", games.get(row.gameKey).length, "Seats", "what each seat saw, side by side"),

@@ -144,6 +144,7 @@ function toggleView(name) {
   if (view === "episode") showEpisode(selectedRow);
   else showColumnsOf(selectedRow);
   document.body.classList.add("reading");
+  focusContent();
 }
 
 function showOneEpisode() {
@@ -151,17 +152,39 @@ function showOneEpisode() {
   hiddenMembers.clear();
 }
 
+const isVisible = (node) => node.offsetParent !== null;
+
+// Puts the focus on what is beside the filters: the list, or the comparison or episode that stands in its place.
+function focusContent() {
+  const target = isVisible(listing) ? listing : detail.querySelector(".compared") ?? detail;
+  target.focus({preventScroll: true});
+}
+
 function leave() {
-  if (view !== "episode") toggleView(view);
-  else document.body.classList.remove("reading");
-  listing.focus({preventScroll: true});
+  if (view !== "episode") {
+    toggleView(view);
+    return;
+  }
+  document.body.classList.remove("reading");
+  focusContent();
+}
+
+// Goes back to the list, which a narrow screen shows in place of an episode or a comparison.
+function showList() {
+  while (document.body.classList.contains("reading")) leave();
+}
+
+function search() {
+  if (!isVisible(field.search)) showList(); // above which it stands
+  field.search.focus();
+  field.search.select();
 }
 
 function toggleGroup() {
   if (!selectedRow) return;
-  const isOn = field.group.value === "" || Number(field.group.value) !== selectedRow.group;
-  field.group.value = isOn ? selectedRow.group : "";
-  if (!field.update.closest("label").hidden) field.update.value = isOn ? selectedRow.update : "";
+  const names = ["group", "update", "agent"].filter((name) => !field[name].closest("label").hidden);
+  const isOn = names.some((name) => field[name].value !== String(selectedRow[name]));
+  for (const name of names) field[name].value = isOn ? selectedRow[name] : "";
   filter();
 }
 
@@ -169,7 +192,7 @@ const KEYS = {
   j: () => moveSelection(1), k: () => moveSelection(-1), l: () => moveMember(1), h: () => moveMember(-1),
   n: () => view === "episode" && moveTurn(1), p: () => view === "episode" && moveTurn(-1),
   c: () => toggleView("group"), s: () => toggleView("seats"), g: toggleGroup,
-  "/": () => field.search.focus(), "?": () => document.getElementById("help").showModal(), Escape: leave,
+  "/": search, "?": () => document.getElementById("help").showModal(), Escape: leave,
 };
 const IN_LIST = {
   ArrowDown: () => moveSelection(1), ArrowUp: () => moveSelection(-1), ArrowRight: () => moveMember(1), ArrowLeft: () => moveMember(-1),
@@ -182,7 +205,9 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("help").open) return;
   const on = event.target;
   if (/INPUT|SELECT|TEXTAREA/.test(on.tagName)) {
-    if (event.key === "Escape") listing.focus({preventScroll: true});
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // a browser would empty a search field
+    focusContent();
     return;
   }
   const inReply = on.classList.contains("tokens") && {ArrowRight: () => moveToken(on, 1), ArrowLeft: () => moveToken(on, -1)}[event.key];
@@ -212,4 +237,6 @@ addEventListener("resize", () => {
   resizeTimer = setTimeout(() => view !== "episode" && showColumnsOf(selectedRow), 120);
 });
 document.getElementById("keys").addEventListener("click", KEYS["?"]);
-addEventListener("hashchange", () => selectRow(byKey.get(decodeURIComponent(location.hash.slice(1)))));
+// The row that the address names, whose key a sender of the link may have escaped; none if it names none.
+const linkedRow = () => byKey.get(location.hash.slice(1).replace(/%2f/gi, "/").replace(/%2b/gi, "+"));
+addEventListener("hashchange", () => selectRow(linkedRow()));

@@ -7,13 +7,13 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from envs.suggestions import nearest
-from rl.rollout.image_files import load, with_images
+from rl.rollout.image_files import is_reference, load, with_images
 from rl.rollout.jsonl import read_file
+from rl.viewer.progress import result
 
 PATTERN = "update-*.jsonl"  # and the same with .gz behind it
 EVALUATION, EPISODES = ".json", ".rollouts.jsonl"  # endings of an evaluation's result and of its episodes
@@ -66,7 +66,7 @@ def find(path: Path) -> Source:
     Raises `ValueError` if there are none.
     """
     if path.is_file():
-        episodes = path.with_name(path.name.removesuffix(EVALUATION) + EPISODES)
+        episodes = _episodes_of(path)
         file = episodes if path.name.endswith(EVALUATION) and episodes.is_file() else path
         return _source((file,), file.absolute().parent)
     if path.exists() and not path.is_dir():
@@ -91,13 +91,15 @@ def read(source: Source, updates: Collection[int] = (), limit: int = 2000) -> Ro
     """Read the last `limit` episodes, only those of the updates numbered in `updates` unless that is empty.
 
     The oldest group is left out if not all of its members fit. A line that is not an episode is skipped, with a note
-    that gives its number. Raises `ValueError` if there is no episode or one of `updates` has no file.
+    that gives its number, and so are images whose files are missing. Raises `ValueError` if there is no episode, and of
+    that kind `NoSuchUpdateError` if one of `updates` has no file, or a file of all updates has none of these.
     """
     files = _files_of_updates(source.files, updates)
     episodes: list[dict[str, Any]] = []  # newest first
     notes: list[str] = []
+    missing_images: set[str] = set()
     group_start, is_cut = 0, False  # `episodes[group_start:]` is the group that is being read
-    for episode in _read_backwards(files, notes):
+    for episode in _read_backwards(files, notes, missing_images):
         if updates and episode.get("update") not in updates:
             continue
         if episodes and _group_key(episode) != _group_key(episodes[-1]):
@@ -111,12 +113,12 @@ def read(source: Source, updates: Collection[int] = (), limit: int = 2000) -> Ro
     episodes.reverse()
     notes.reverse()
     if not episodes:
-        raise ValueError(_no_episodes_message(source, updates, notes))
+        raise _no_episodes(source, updates, notes)
     if is_cut:
         first, last = episodes[0].get("update"), episodes[-1].get("update")
         span = f"update {last}" if first == last else f"updates {first} to {last}"
         notes.insert(0, f"the last {len(episodes)} episodes, of {span}; --limit or --update reads others")
-    return Rollouts(episodes, [*source.notes, *notes])
+    return Rollouts(episodes, [*source.notes, *notes, *_image_notes(missing_images)])
 
 
 def _source(files: tuple[Path, ...], folder: Path) -> Source:
@@ -144,7 +146,8 @@ def _files_of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequen
         return files
     for update in updates:
         if update not in by_update:
-            of_updates = f"updates {min(by_update)} to {max(by_update)}"
+            first, last = min(by_update), max(by_update)
+            of_updates = f"update {last}" if first == last else f"updates {first} to {last}"
             raise NoSuchUpdateError(f"--update {update}: there are rollouts of {of_updates}")
     return [by_update[update] for update in sorted(set(updates))]
 
@@ -155,8 +158,11 @@ def _update_of(path: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the episodes from the last to the first, and append to `notes` what is not an episode."""
+def _read_backwards(files: Sequence[Path], notes: list[str], missing_images: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the episodes from the last to the first.
+
+    What is not an episode is appended to `notes`, and the references to images without a file to `missing_images`.
+    """
     for file in reversed(files):
         try:
             content, fault = read_file(file)
@@ -169,7 +175,7 @@ def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[st
             if not line.strip():
                 continue
             try:
-                yield _with_images(_parse_episode(line), file.parent)
+                yield _with_images(_parse_episode(line), file.parent, missing_images)
             except ValueError as error:
                 if number == len(lines):  # it does not end with a line break
                     notes.append(f"{file.name}: its last line is incomplete and left out (still being written?)")
@@ -200,15 +206,25 @@ def _parse_episode(line: bytes) -> dict[str, Any]:
     return episode
 
 
-def _with_images(episode: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Put the images that stand in files below `folder` into the messages. Raises `ValueError` for one without URL."""
+def _with_images(episode: dict[str, Any], folder: Path, missing_images: set[str]) -> dict[str, Any]:
+    """Put the images that stand in files below `folder` into the messages; those without a file keep their reference.
+
+    Raises `ValueError` for an image without URL.
+    """
+
+    def data_url(image: str) -> str:
+        url = load(image, folder)
+        if is_reference(url):
+            missing_images.add(url)
+        return url
+
     for part, key in ((episode, "final"), *((turn, "observation") for turn in episode["turns"])):
         messages = part.get(key)
         if not isinstance(messages, list):
             continue
         if any(isinstance(one, dict) and isinstance(one.get("content"), list) for one in messages):
             try:
-                part[key] = with_images(messages, partial(load, folder=folder))
+                part[key] = with_images(messages, data_url)
             except (LookupError, StopIteration):
                 raise ValueError("not an episode (an image has no URL)") from None
     return episode
@@ -222,8 +238,33 @@ def _group_key(episode: Mapping[str, Any]) -> tuple[Any, ...]:
     return episode.get("env"), episode.get("update"), episode.get("group")
 
 
-def _no_episodes_message(source: Source, updates: Collection[int], notes: Sequence[str]) -> str:
-    where = source.run or source.files[-1]
+def _image_notes(references: Collection[str]) -> Iterator[str]:
+    """A note for each folder of which images are missing."""
+    by_folder: dict[str, list[str]] = {}
+    for reference in sorted(references):
+        by_folder.setdefault(reference.rpartition("/")[0], []).append(reference)
+    for folder, missing in by_folder.items():
+        names = missing[0] if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more"
+        yield f"pictures are missing: {names}; copy the folder {folder} to where the rollouts are"
+
+
+def _no_episodes(source: Source, updates: Collection[int], notes: Sequence[str]) -> ValueError:
+    """The error that says why there is no episode to show."""
+    file = source.files[-1]
+    where, reason = source.run or file, f"; {notes[0]}" if notes else ""
+    episodes = _episodes_of(file)
+    if file.name.endswith(EVALUATION) and result(episodes).get("policy"):
+        return ValueError(f"{file}: the result of an evaluation; its episodes, {episodes.name}, are missing beside it")
+    if source.run and file.absolute().parent == source.run and not source.updates:
+        fault = reason if ".jsonl" in file.suffixes else ""  # of another format, no line can be an episode
+        return ValueError(f"{file}: a file of a run, without episodes{fault}; name the run's folder, {source.run}")
+    if updates and source.updates:
+        return ValueError(f"--update {' '.join(map(str, updates))}: no episodes{reason or ' yet'}")
     if updates:
-        return f"--update {' '.join(map(str, updates))}: no such update in {where}"
-    return f"{where}: no episodes" + (f"; {notes[0]}" if notes else " yet")
+        return NoSuchUpdateError(f"--update {' '.join(map(str, updates))}: no such update in {where}{reason}")
+    return ValueError(f"{where}: no episodes{reason or ' yet'}")
+
+
+def _episodes_of(evaluation: Path) -> Path:
+    """The file of episodes that belongs to the result of an evaluation."""
+    return evaluation.with_name(evaluation.name.removesuffix(EVALUATION) + EPISODES)

@@ -26,11 +26,11 @@ function start() {
   drawColumns(table.several);
   const list = document.getElementById("list");
   list.classList.toggle("several", table.several);
+  list.classList.toggle("agents", hasAgents);
   for (const name of ["logprob", "advantage"]) list.classList.toggle(`no-${name}`, rows.every((row) => row[name] === null));
   updateCount();
   drawRows();
-  const linkedRow = byKey.get(decodeURIComponent(location.hash.slice(1)));
-  selectRow(linkedRow ?? rows[0], Boolean(linkedRow));
+  selectRow(linkedRow() ?? rows[0], Boolean(linkedRow()));
   listing.focus({preventScroll: true});
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import math
 import random
@@ -31,6 +32,14 @@ RNG_SEED = 5
 
 def small(number: int = 0, size: int = 2, update: int = 1) -> Group:
     return toy.group(number, size, random.Random(RNG_SEED), update)
+
+
+def pictures() -> Group:
+    """A group whose one episode shows two pictures in three turns."""
+    urls = [f"data:image/png;base64,{content}" for content in ("AAAA", "AAAB", "AAAA")]
+    messages = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]} for url in urls]
+    turns = [toy.turn("", "seen", observation=(message,)) for message in messages]
+    return Group(Ticket(0, 0, "train", 0, 1), [Trajectory(turns, Stop.TERMINATED, task="train/0")])
 
 
 def rendered(path: Path, *words: object) -> str:
@@ -240,6 +249,65 @@ def test_a_mistake_is_one_line(
     RunFolder.create(tmp_path / "first", toy.CONFIG).write_rollouts(1, [])
     capsys.readouterr()
     assert failure(capsys, *(word.format(home=tmp_path) for word in words)) == message.format(home=tmp_path)
+
+
+def test_a_file_that_holds_no_episodes_is_named_for_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = toy.run(tmp_path / "run", [small()])
+    result = '{"env": "games/Toy-v0", "policy": "random",\n "success": {"mean": 0, "low": 0, "high": 1}}'
+    for file in (tmp_path / "moved.json", run / "floor.json"):
+        file.write_text(result, encoding="utf-8")
+    (run / "summary.json").write_text('{\n "success_before": 0.1}', encoding="utf-8")
+    (run / "metrics.jsonl").write_text('{"update": 1}\n', encoding="utf-8")
+    capsys.readouterr()
+    missing = "the result of an evaluation; its episodes, {}.rollouts.jsonl, are missing beside it"
+    assert failure(capsys, tmp_path / "moved.json") == f"{tmp_path}/moved.json: {missing.format('moved')}"
+    assert failure(capsys, run / "floor.json", "--update", 3) == f"{run}/floor.json: {missing.format('floor')}"
+    summary = failure(capsys, run / "summary.json")
+    assert summary == f"{run}/summary.json: a file of a run, without episodes; name the run's folder, {run}"
+    metrics = failure(capsys, run / "metrics.jsonl")
+    assert metrics == (
+        f"{run}/metrics.jsonl: a file of a run, without episodes; metrics.jsonl line 1 is left out: "
+        f"not an episode (no list of turns); name the run's folder, {run}"
+    )
+
+
+def test_an_update_whose_file_is_damaged_is_not_said_to_be_absent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = toy.run(tmp_path / "run", [small()], [small(update=2)], [small(update=3)])
+    plain = run / "rollouts" / "update-000003.jsonl"
+    (run / "rollouts" / "update-000003.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes())[:200])
+    plain.unlink()
+    (run / "rollouts" / "update-000002.jsonl").write_bytes(b"")
+    capsys.readouterr()
+    damage = "update-000003.jsonl.gz is damaged and cannot be unpacked: "
+    assert failure(capsys, run, "--update", 3).startswith(f"--update 3: no episodes; {damage}")
+    assert "update-000002.jsonl is damaged: " in failure(capsys, run, "--update", 2)  # its digest is another
+    assert reader.read(reader.find(run), (1, 3)).notes[0].startswith(damage)
+    with pytest.raises(reader.NoSuchUpdateError, match="no such update"):
+        reader.read(reader.find(copied(run / "rollouts" / "update-000001.jsonl", tmp_path / "one.jsonl")), (3,))
+
+
+def copied(file: Path, target: Path) -> Path:
+    target.write_bytes(file.read_bytes())
+    return target
+
+
+def test_pictures_that_were_not_copied_along_are_noted(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [pictures()])
+    images = run / "rollouts" / "images"
+    assert reader.read(reader.find(run)).notes == []
+    (first, second) = sorted(images.iterdir())
+    second.unlink()
+    how = "copy the folder images to where the rollouts are"
+    note = f"pictures are missing: images/{second.name}; {how}"
+    assert reader.read(reader.find(run)).notes == [note]
+    first.unlink()
+    rollouts = reader.read(reader.find(run))
+    assert rollouts.notes == [f"pictures are missing: images/{first.name} and 1 more; {how}"]
+    assert f'"url":"images/{second.name}"' in rendered(run)
 
 
 def test_a_folder_with_the_name_of_a_file_of_rollouts_is_skipped(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from envs.types import Message, Stop
 from rl import view
+from rl.records import Group, Ticket, Trajectory
 from rl.viewer import reader, server
 from rl.viewer.page import page as page_of
 from sandboxes.extras import install_command
@@ -155,6 +157,31 @@ def test_keys_walk_through_episodes_mates_and_tokens(session: Session) -> None:
     assert page.locator(".t.at").text_content() == " "  # of "I say"
 
 
+def test_esc_leaves_a_field_and_then_a_comparison(session: Session) -> None:
+    page = session.page
+    focus, view_name = "document.activeElement.className || document.activeElement.id", "view"
+    page.keyboard.press("c")
+    assert not page.locator("#rows").is_visible() and page.evaluate(focus) == "compared tight"  # scrolled by the arrows
+    page.keyboard.press("/")
+    page.keyboard.type("say")
+    page.keyboard.press("Escape")
+    assert page.evaluate(focus) == "compared tight" and page.evaluate(view_name) == "group"
+    assert page.input_value("#search") == "say"  # what was searched for stays marked
+    page.keyboard.press("Escape")
+    assert page.evaluate(view_name) == "episode" and page.evaluate(focus) == "rows"
+    page.keyboard.press("/")
+    page.keyboard.type("4")
+    assert page.input_value("#search") == "4"
+
+
+def test_a_link_that_names_no_episode_shows_the_first(session: Session) -> None:
+    page = session.page
+    for fragment, place in (("1%2F0%2F2", "0·2"), ("100%", "0·0")):
+        page.goto("about:blank")
+        page.goto(f"{session.requests[0]}#{fragment}")
+        assert selected_row(page) == place
+
+
 def test_a_token_shows_its_numbers_and_takes_the_colour_of_the_chosen_one(session: Session) -> None:
     page = session.page
     token = page.locator(".tokens .t").nth(2)
@@ -249,7 +276,44 @@ def test_a_narrow_screen_shows_the_list_or_an_episode(browser: Any, file: Path, 
     assert light == (scheme == "light")
     page.get_by_role("button", name="← Episodes").click()
     assert page.locator("#rows").is_visible()
+    for leave in ("← Episodes", "/"):  # of a comparison
+        page.locator("#rows .row").nth(2).click()
+        page.keyboard.press("c")
+        assert page.locator(".compared").is_visible() and not page.locator("#search").is_visible()
+        page.keyboard.press(leave) if leave == "/" else page.get_by_role("button", name=leave).click()
+        assert page.locator("#rows").is_visible() and page.locator("#search").is_visible()
+    assert page.evaluate("document.activeElement.id") == "search"
     page.context.close()
+
+
+@pytest.mark.parametrize("width", [320, 360, 440, 600, 820, 1000, 1280])
+def test_the_list_has_room_for_the_task(browser: Any, tmp_path: Path, width: int) -> None:
+    groups = [list(toy.groups(16, seed=update, update=update)) for update in (1, 2)]
+    target = tmp_path / "page.html"
+    assert view.main([str(toy.run(tmp_path / "run", *groups)), "--html", str(target)]) == 0
+    page = browser.new_context(viewport={"width": width, "height": 700}).new_page()
+    page.goto(target.as_uri())
+    assert page.locator("#rows .c-task").first.bounding_box()["width"] >= 56  # "train/701"
+    headings = [one.bounding_box() for one in page.locator("#columns button:visible").all()]
+    ends = [box["x"] + box["width"] for box in headings]
+    assert all(end <= box["x"] for end, box in zip(ends, headings[1:], strict=False)) and ends[-1] <= width
+    page.context.close()
+
+
+def test_a_missing_picture_is_named_where_it_belongs(browser: Any, tmp_path: Path) -> None:
+    message: Message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": toy.PIXEL}}]}
+    step = toy.turn("", "seen", observation=(message,))
+    group = Group(Ticket(0, 0, "train", 0, 1), [Trajectory([step], Stop.TERMINATED, task="train/0")])
+    run = toy.run(tmp_path / "run", [group])
+    (image,) = (run / "rollouts" / "images").iterdir()
+    image.unlink()
+    assert view.main([str(run), "--html", str(tmp_path / "page.html")]) == 0
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    name = f"images/{image.name}"
+    assert page.locator("#detail .no-image").inner_text() == f"picture not on this page: {name}"
+    assert page.locator("#notes").inner_text().startswith(f"pictures are missing: {name};")
+    page.close()
 
 
 def test_ids_stand_below_the_text_where_nothing_tells_what_they_mean(browser: Any, file: Path) -> None:
@@ -410,6 +474,10 @@ def test_a_group_holds_the_members_of_one_seat(browser: Any, tmp_path: Path) -> 
     page.keyboard.press("c")
     labels = [text.split("\n")[0] for text in page.locator(".column").all_inner_texts()]
     assert labels == [f"member {member} second" for member in range(3)]
+    page.keyboard.press("g")
+    assert count(page, "3 of 6 episodes in 1 group")
+    page.keyboard.press("g")
+    assert count(page, "6 episodes in 2 groups")
     page.keyboard.press("s")  # turns without a step, of an older file, stand by their number
     assert [text.split("\n")[0] for text in page.locator(".column").all_inner_texts()] == ["first", "second"]
     page.close()
