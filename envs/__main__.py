@@ -27,6 +27,7 @@ from envs.exits import EnvExit, containment, name_stdout
 from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Budgets, Overrun
+from envs.web.page import BrowserFault
 from sandboxes import SandboxUnavailable, own_packages
 from sandboxes.extras import install_command
 
@@ -37,6 +38,7 @@ USER_ERRORS = (
     NotImplementedError,
     OSError,
     SandboxUnavailable,
+    BrowserFault,
     gymnasium.error.Error,
     EnvExit,
     Overrun,

@@ -13,7 +13,7 @@ from envs.tools.text_calls import TextCall
 from envs.tools.tool import tool
 from envs.types import Message, Messages, ToolError, assistant, user
 from envs.web.engines import with_picture
-from envs.web.page import BrowserFault, Element, Page, PageError, PicturePage, Snapshot
+from envs.web.page import Element, Page, PageError, PicturePage, Snapshot
 from envs.web.pointing import MAX_TYPED, Pointing
 from envs.web.view import View, describe
 from envs.web.wording import indices_by_name, parse_words, words_of
@@ -214,7 +214,9 @@ class PageTools(Pointing):
                 mistake = error
             if self.closing is None:
                 self.snapshot = self._live_page.observe()
-        except BrowserFault:
+        except ToolError:
+            raise
+        except Exception:  # the browser's or the site's: the episode is over, and another one may have its place
             self.release()
             raise
         if mistake is not None:
@@ -224,7 +226,7 @@ class PageTools(Pointing):
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read calls in the form of the style."""
         if self.style == "short":
-            return parse_words(line, indices_by_name(self.snapshot.elements()))
+            return parse_words(line, self.snapshot.elements())
         return super().text_calls(line)
 
     def random(self, rng: np.random.Generator) -> Message:

@@ -124,9 +124,9 @@ class Pointing(ToolEnv):
 
     def call(self, name: str, arguments: str) -> str:
         """Make a call; one on a picture is unknown where there are no pictures."""
-        if name in POINT_TOOLS and self.pictures == "text":
-            others = [each for each in self._methods if each not in POINT_TOOLS]
-            raise ToolError(unknown_message("tool", name, others))
+        offers = [each for each in self._methods if self.pictures != "text" or each not in POINT_TOOLS]
+        if name not in offers:
+            raise ToolError(unknown_message("tool", name, offers))
         return super().call(name, arguments)
 
     @property

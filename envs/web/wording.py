@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from envs.tools.text_calls import TextCall
+from envs.types import ToolError
 from envs.web.page import Element
 
 READING = (
@@ -64,10 +65,11 @@ def indices_by_name(elements: Iterable[Element]) -> dict[str, int]:
     }
 
 
-def parse_words(line: str, indices: Mapping[str, int] = MappingProxyType({})) -> Sequence[TextCall]:
+def parse_words(line: str, elements: Sequence[Element] = ()) -> Sequence[TextCall]:
     """Read a call in short style, such as `type 3 old lamp` or `click Save`; none if the first word is no call.
 
-    `indices` has the numbers of the elements that may be called by name; the longest name that fits is taken.
+    Of the elements that may be called by name (`indices_by_name`), the one with the longest name that fits is meant.
+    Raises ToolError for a call of an element by neither a number nor such a name.
     """
     word, *_ = line.split(maxsplit=1) or [""]
     name = _LONG_NAMES.get(word)
@@ -78,11 +80,12 @@ def parse_words(line: str, indices: Mapping[str, int] = MappingProxyType({})) ->
     if not keys and len(line.split()) > 1:
         return ()
     if keys[:1] == ("element",):
-        argument = "".join(line.split(maxsplit=1)[1:])
-        fitting = [each for each in indices if argument == each or (len(keys) > 1 and argument.startswith(f"{each} "))]
-        if fitting:
+        argument, indices = "".join(line.split(maxsplit=1)[1:]), indices_by_name(elements)
+        if fitting := [each for each in indices if _begins(argument, each, is_whole=len(keys) == 1)]:
             longest = max(fitting, key=len)
             words = [str(indices[longest]), *filter(None, [argument.removeprefix(longest).strip()])]
+        elif words and isinstance(_number(words[0]), str):
+            raise ToolError(_no_name(argument, elements, is_whole=len(keys) == 1))
     values = {key: text if key in _TEXTS else _number(text) for key, text in zip(keys, words, strict=False)}
     return (TextCall(name, json.dumps(values)),)
 
@@ -93,6 +96,24 @@ def words_of(name: str, arguments: Mapping[str, Any], indices: Mapping[str, int]
     if "element" in arguments and arguments["element"] in indices.values():
         values[0] = next(each for each, index in indices.items() if index == arguments["element"])
     return " ".join([_SHORT_NAMES.get(name, name), *values])
+
+
+def _begins(argument: str, name: str, *, is_whole: bool) -> bool:
+    return argument == name or (not is_whole and argument.startswith(f"{name} "))
+
+
+def _no_name(argument: str, elements: Sequence[Element], *, is_whole: bool) -> str:
+    """Say why no element is meant by what a call begins with, or is as a whole."""
+    names = {name for each in elements if _begins(argument, name := " ".join(each.name.split()), is_whole=is_whole)}
+    word = argument if len(argument) <= MAX_SAID else f"{argument[:MAX_SAID]}..."
+    if not any(names):
+        what = f"is named {word!r}" if is_whole else f"has a name with which {word!r} begins"
+        return f"no element of this page {what}; give the number of one"
+    name = max(names, key=len)
+    numbers = [str(index) for index, each in enumerate(elements, 1) if " ".join(each.name.split()) == name]
+    if len(numbers) == 1:
+        return f"element {numbers[0]} cannot be called by its name, {name[:MAX_SAID]!r}; give its number"
+    return f"several elements are named {name[:MAX_SAID]!r}: {', '.join(numbers)}; give the number of one"
 
 
 def _number(text: str) -> int | str:

@@ -114,12 +114,7 @@ class PageActions:
             raise refusal(index, result, wish)
 
     async def _press(self, key: str) -> None:
-        try:
-            await self._live_tabs.page.keyboard.press(key)
-        except Exception as error:
-            if "Unknown key" in str(error):
-                raise PageError(f"{key!r} is no key; keys are named Enter, Tab, Space, ArrowDown, a, ...") from None
-            raise
+        await self._live_tabs.page.keyboard.press(key)
         await self._finish()
 
     async def _scroll(self, sign: int) -> None:
@@ -185,7 +180,11 @@ class PageActions:
         if tabs.page.url.startswith("chrome-error:"):
             await tabs.page.go_back(wait_until="load", timeout=1000 * ACTION_S)
             await tabs.settle()
+            if "ERR_TOO_MANY_REDIRECTS" in tabs.failure:
+                raise PageError("the page leads to itself again and again and cannot be shown")
             raise PageError("the page leads out of this site and cannot be opened")
+        if tabs.refusal:
+            raise PageError(f"the address {tabs.refusal[:80]!r} leads out of this site and cannot be opened")
         return result
 
     async def _point(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:

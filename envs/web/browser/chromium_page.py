@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -11,15 +12,16 @@ from typing import Any
 from envs.suggestions import unknown_message
 from envs.web.browser import pointer
 from envs.web.browser.actions import ACTION_S, PageActions
-from envs.web.browser.host import BrowserHost, shared_host
+from envs.web.browser.host import BrowserHost, first_line, shared_host
 from envs.web.browser.spares import close_context
 from envs.web.browser.tabs import LOAD_S, Tabs
+from envs.web.dom.key_names import check_key
 from envs.web.page import VIEWPORT, BrowserFault, PageError, PageHung, Snapshot, Text
 from envs.web.site import LiveSite, Site
 
 IDLE_S = 5.0  # that a page is kept for the next episode
 OPEN_S = 60.0  # of starting a browser and showing the first page
-MOST_KEY = 40
+_ORIGINS = "Object.defineProperty(window, Symbol.for('turnwise.origins'), {value: Object.freeze(%s)});"
 _DEATHS = ("has been closed", "Connection closed", "Target closed", "Browser closed", "disconnected")
 
 
@@ -61,6 +63,7 @@ class ChromiumPage(PageActions):
                 self._host.call(self._open, deadline_s=OPEN_S)
             except BrowserFault:  # a browser that another page's fault has ended is started again
                 self._host.call(self._open, deadline_s=OPEN_S)
+            self._host.server.check(self._origin)
         except BaseException:
             self.close()
             raise
@@ -87,10 +90,7 @@ class ChromiumPage(PageActions):
 
     def press(self, key: str) -> None:
         """Press a key."""
-        if not key or len(key) > MOST_KEY:
-            raise PageError(
-                f"{key[:MOST_KEY]!r} is no key; keys are named Enter, Tab, Space, ArrowDown, Backspace, a, ..."
-            )
+        check_key(key)
         self._act(self._press, key)
 
     def click_at(self, x: float, y: float, *, double: bool = False) -> None:
@@ -209,7 +209,13 @@ class ChromiumPage(PageActions):
     def _act(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         if function != self._read and self._tabs is not None:
             self._tabs.reading = None  # of the page before this action
-        return self._host.call(self._guarded, partial(function, *args), deadline_s=2 * ACTION_S)
+        try:
+            result = self._host.call(self._guarded, partial(function, *args), deadline_s=2 * ACTION_S)
+        except (PageError, PageHung):
+            self._host.server.check(self._origin)  # an exception of the site's own code comes before what it has led to
+            raise
+        self._host.server.check(self._origin)
+        return result
 
     async def _guarded(self, action: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Await an action; say of what fails whether it is the policy's, the page's or the browser's doing."""
@@ -237,12 +243,12 @@ class ChromiumPage(PageActions):
             if "Timeout" in text:
                 await self._reload(tabs)
                 raise PageHung("the page did not answer and was loaded again") from None
-            raise BrowserFault(f"Chromium: {text.splitlines()[0][:300] if text else type(error).__name__}") from error
+            raise BrowserFault(f"Chromium: {first_line(error)}") from error
 
     async def _fail(self, error: Exception) -> None:
         if not self._live_tabs.has_crashed:
             await self._host.invalidate(self._live_tabs.context.browser)
-        raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
+        raise BrowserFault(f"the browser died: {first_line(error)}") from error
 
     async def _open(self) -> None:
         spares = self._host.spares
@@ -260,11 +266,14 @@ class ChromiumPage(PageActions):
         except Exception as error:
             await close_context(context)
             await self._host.invalidate(context.browser)
-            raise BrowserFault(f"the first page cannot be shown: {str(error).splitlines()[:1]}") from error
+            advice = "" if self._origin else "; start the site there, or give its address in `urls`"
+            raise BrowserFault(f"the first page cannot be shown: {first_line(error)}{advice}") from error
 
     async def _show_start(self, tabs: Tabs) -> None:
         self._tabs, tabs.deliver = tabs, self._deliver
         try:
+            if self._origins:
+                await tabs.context.add_init_script(_ORIGINS % json.dumps(self._origins))
             await tabs.page.goto(self._origin + self._start, wait_until="commit", timeout=1000 * LOAD_S)
             await tabs.settle()
         except BaseException as error:
@@ -289,4 +298,4 @@ class ChromiumPage(PageActions):
         except Exception as error:
             if any(mark in str(error) for mark in _DEATHS):
                 await self._host.invalidate(tabs.context.browser)
-                raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
+                raise BrowserFault(f"the browser died: {first_line(error)}") from error

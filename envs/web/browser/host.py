@@ -124,7 +124,7 @@ class BrowserHost:
                     self._has_died = True
                     await self._drop()
                     if attempt == 2:
-                        raise BrowserFault(f"Chromium cannot be started: {_first_line(error)}") from error
+                        raise BrowserFault(f"Chromium cannot be started: {first_line(error)}") from error
         raise AssertionError
 
     async def _spare_context(self) -> Any:
@@ -297,5 +297,6 @@ def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, of 300 characters at most; the name of its class if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

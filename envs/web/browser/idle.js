@@ -79,6 +79,24 @@
     take, post: (path, values) => {
       if (posts.push([path, new URLSearchParams(values).toString()]) === 1) unsent = later(flush, UNSENT_MS);
     }})});
+  // The address of a form that leads out of the site, which is not sent, until it is asked for. A script may take the form
+  // for itself, so this comes after the listeners of the page.
+  let refused = "";
+  addEventListener("submit", event => {
+    const form = event.target, attr = (node, name) => node?.getAttribute(name);
+    if (event.defaultPrevented || window !== window.top || form.tagName !== "FORM") return;
+    if ((attr(event.submitter, "formmethod") || attr(form, "method") || "").toLowerCase() === "dialog") return;
+    const address = attr(event.submitter, "formaction") || attr(form, "action") || "";
+    const origins = window[Symbol.for("turnwise.origins")] ?? [];
+    if (!window[Symbol.for("turnwise.walk")]?.leaves(address, origins)) return;
+    event.preventDefault();
+    refused = address;
+  });
+  Object.defineProperty(window, Symbol.for("turnwise.refused"), {value: () => {
+    const address = refused;
+    refused = "";
+    return address;
+  }});
   // Whether another document has been asked for; what is shown is then not what an action has led to.
   Object.defineProperty(window, Symbol.for("turnwise.leaving"), {value: () => isLeaving});
 })();

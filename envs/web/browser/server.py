@@ -23,7 +23,7 @@ class SiteServer:
     """
 
     def __init__(self) -> None:
-        self._sites: dict[str, tuple[Site, threading.Lock]] = {}
+        self._sites: dict[str, _OpenSite] = {}
         server = self
 
         class Handler(_Handler):
@@ -37,19 +37,23 @@ class SiteServer:
     def add(self, site: Site) -> str:
         """Serve a site; return its origin, such as `http://0f3a.site.test`."""
         host = f"{secrets.token_hex(12)}.{DOMAIN}"
-        self._sites[host] = (site, threading.Lock())
+        self._sites[host] = _OpenSite(site)
         return f"http://{host}"
 
     def replace(self, origin: str, site: Site) -> None:
         """Let another site answer under an origin from now on."""
-        self._sites[urlsplit(origin).netloc] = (site, threading.Lock())
+        self._sites[urlsplit(origin).netloc] = _OpenSite(site)
 
     def deliver(self, origin: str, path: str, form: str) -> None:
         """Give a site a form, URL-encoded, as if its page had sent it; nothing if it is not served any more."""
-        if entry := self._sites.get(urlsplit(origin).netloc):
-            site, lock = entry
-            with lock:
-                site.respond(Request(path, {}, _form_of(form), "POST"))
+        if site := self._sites.get(urlsplit(origin).netloc):
+            site.respond(Request(path, {}, _form_of(form), "POST"))
+
+    def check(self, origin: str) -> None:
+        """Raise what the code of a site has raised first since it is served; nothing if it is not served."""
+        site = self._sites.get(urlsplit(origin).netloc)
+        if site is not None and site.error is not None:
+            raise site.error
 
     def remove(self, origin: str) -> None:
         """Serve a site no longer."""
@@ -59,6 +63,23 @@ class SiteServer:
         """Stop."""
         self._server.shutdown()
         self._server.server_close()
+
+
+class _OpenSite:
+    """A site that is served, one request at a time. `error` is what its code has raised first."""
+
+    def __init__(self, site: Site) -> None:
+        self.error: Exception | SystemExit | None = None
+        self._site, self._lock = site, threading.Lock()
+
+    def respond(self, request: Request) -> Response:
+        """Answer a request, with status 500 if the site's code raises."""
+        with self._lock:
+            try:
+                return self._site.respond(request)
+            except (Exception, SystemExit) as error:
+                self.error = self.error or error
+                return Response("<h1>The site has failed</h1>", status=500)
 
 
 class _Server(ThreadingHTTPServer):
@@ -79,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_S
     wbufsize = 1 << 16  # head and body go out together: a body sent alone may wait until its head is acknowledged
     disable_nagle_algorithm = True
-    sites: dict[str, tuple[Site, threading.Lock]]
+    sites: dict[str, _OpenSite]
 
     def do_GET(self) -> None:
         self._answer({})
@@ -97,16 +118,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
     def _answer(self, form: dict[str, tuple[str, ...]]) -> None:
-        entry = self.sites.get(self.headers.get("Host", "").partition(":")[0])
-        if entry is None:
+        site = self.sites.get(self.headers.get("Host", "").partition(":")[0])
+        if site is None:
             self._send(Response("<h1>Not found</h1>", status=404))
             return
-        site, lock = entry
         parts = urlsplit(self.path)
         query = {key: tuple(values) for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
-        with lock:
-            response = site.respond(Request(parts.path or "/", query, form, self.command))
-        self._send(response)
+        self._send(site.respond(Request(parts.path or "/", query, form, self.command)))
 
     def _send(self, response: Response) -> None:
         body = response.body or response.html.encode("utf-8", "replace")

@@ -23,12 +23,12 @@ _INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{va
 _SETTLE = """async ([limit, reads, name, values]) => {
   const of = name => window[Symbol.for("turnwise." + name)];
   const perform = name ? (of("walk") ?? {})[name] ?? of(name) : () => null;
-  if (!perform) return [0, null, "absent", null, []];
+  if (!perform) return [0, null, "absent", null, [], ""];
   const result = perform(...values);
-  if (result?.error) return [0, null, result, null, []];
+  if (result?.error) return [0, null, result, null, [], ""];
   const opened = await of("idle")?.(limit) ?? 0, walk = of("walk");
   const text = reads && !opened && walk && !of("leaving")?.() ? walk.read() : null;
-  return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? []];
+  return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? [], of("refused")?.() ?? ""];
 }"""
 ABSENT = "absent"  # what a page cannot do, because it has no walk
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
@@ -44,6 +44,8 @@ class Tabs:
         deliver: Takes what a page tells its site with an observation: a path and a form, URL-encoded.
         acting: The page on which an action is made; it knows how many tabs that opens.
         reading: What the last action has led to, until `take_reading` or another action.
+        refusal: The address of a form that leads out of the site and that the last action has not sent; else "".
+        failure: Why the last page that could not be loaded was not, in Chromium's words: "net::ERR_NAME_NOT_RESOLVED".
     """
 
     def __init__(self, context: Any) -> None:
@@ -53,6 +55,7 @@ class Tabs:
         self.place = 0
         self.has_crashed = False
         self.acting: Any = None
+        self.refusal = self.failure = ""
         self._requests: set[Any] = set()
         self._opened = self._expected = self._overdue = 0
         self._last_count = 0  # of the opened, by the actions before this one
@@ -71,8 +74,8 @@ class Tabs:
         await self.context.add_init_script(_INIT)
         self.context.on("page", self._add)
         self.context.on("request", self._begin_request)
-        for event in ("requestfinished", "requestfailed"):
-            self.context.on(event, self._end_request)
+        self.context.on("requestfinished", self._end_request)
+        self.context.on("requestfailed", self._fail_request)
         self.context.on("response", self._expect_end)
         await self.context.new_page()
         self._expected = self._last_count = self._opened
@@ -128,7 +131,7 @@ class Tabs:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_S
-        self.reading = None
+        self.reading, self.refusal = None, ""
         outcome: Any = None
         acting, self.acting = self.acting, None
         while self.pages and (remaining_s := end - loop.time()) > 0:
@@ -137,7 +140,8 @@ class Tabs:
             try:
                 changes, reads, step, name = self._changes, all(map(_is_document, self._requests)), name, ""
                 idle = page.evaluate(_SETTLE, [1000 * remaining_s, reads, step, values])
-                opened, text, result, verdict, posts = await asyncio.wait_for(idle, remaining_s + 2.0)
+                opened, text, result, verdict, posts, refusal = await asyncio.wait_for(idle, remaining_s + 2.0)
+                self.refusal = self.refusal or refusal
                 for path, form in posts:
                     self.deliver(path, form)
                 outcome = outcome or result or verdict
@@ -261,6 +265,11 @@ class Tabs:
         """Wait only a moment for the end of an answer: a script may never read it."""
         if response.request.resource_type in ("fetch", "xhr"):
             asyncio.get_running_loop().call_later(UNREAD_S, self._end_request, response.request)
+
+    def _fail_request(self, request: Any) -> None:
+        if _is_document(request):
+            self.failure = request.failure or ""
+        self._end_request(request)
 
     def _end_request(self, request: Any) -> None:
         self._changes += request in self._requests and not _is_document(request)  # a page is read when it has arrived

@@ -243,6 +243,14 @@
     return {inner, view};
   };
   const POINTS = [[0.5, 0.5], [0.15, 0.15], [0.85, 0.15], [0.15, 0.85], [0.85, 0.85]];  // shares of width and height
+  // Whether an address leads out of the site; scripts, and what they have made, are of the page itself.
+  const Url = window.URL, INNER = ["javascript:", "blob:"];
+  const leaves = (address, origins) => {
+    try {
+      const url = new Url(address, document.baseURI);
+      return !INNER.includes(url.protocol) && ![location.origin, ...origins].includes(url.origin);
+    } catch { return true; }  // no address at all
+  };
   const locate = (index, origins, role, name) => {
     const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
@@ -276,8 +284,7 @@
       dy += frame.y + view.frameElement.clientTop;
     }
     const href = node.tagName === "A" && node.href ? node.href : "";
-    const leaves = /^https?:/i.test(href) && ![location.origin, ...origins].includes(new URL(href).origin) ? attr(node, "href") : "";
-    return {x: x + dx, y: y + dy, leaves};
+    return {x: x + dx, y: y + dy, leaves: href && leaves(href, origins) ? attr(node, "href") : ""};
   };
   // Whether a click at this point of the viewport still reaches the element, now that the pointer is there.
   const aim = (index, x, y) => {
@@ -389,5 +396,5 @@
     return {};
   };
   hear();
-  return {read, locate, target, aim, verdict, fill, choose};
+  return {read, locate, leaves, target, aim, verdict, fill, choose};
 })()

@@ -105,8 +105,10 @@ class DomPage:
         tab = self._tabs[self._tab]
         if not tab.history:
             raise PageError("this is the first page of this tab; there is nothing to go back to")
-        document = tab.history.pop()
-        tab.document = document if document.request.method == "POST" else self._load(document.request)
+        document = tab.history[-1]
+        document = document if document.request.method == "POST" else self._load(document.request)
+        tab.history.pop()
+        tab.document = document
 
     def switch(self, tab: int) -> None:
         """Show the open tab with this place, from 0."""
@@ -181,8 +183,8 @@ class DomPage:
                 document.focus = None
             return
         action = attrs.get("formaction") or form.attrs.get("action", "") or document.url
+        url = self._address_within(action)
         data = document.fields.form_data(form, button)
-        url = urljoin(document.url, action)
         target = attrs.get("formtarget") or form.attrs.get("target", "")
         if method == "post":
             self._show(_request(url, data), target)
@@ -204,22 +206,29 @@ class DomPage:
         return node
 
     def _follow(self, href: str, target: str) -> None:
-        url = urljoin(self._document.url, href.strip())
-        parts = urlsplit(url)
-        if parts.scheme or parts.netloc:
-            raise PageError(f"the address {href[:80]!r} leads out of this site and cannot be opened")
+        request = _request(self._address_within(href))
         if href.startswith("#"):
             return
-        self._show(_request(url), target)
+        self._show(request, target, in_place=_address(request) == self._document.url)
 
-    def _show(self, request: Request, target: str) -> None:
+    def _address_within(self, address: str) -> str:
+        """The path and query that an address of the page means. Raises PageError for one of another site."""
+        if (url := _join(self._document.url, address)) is None:
+            raise PageError(f"the address {address[:80]!r} leads out of this site and cannot be opened")
+        return url
+
+    def _show(self, request: Request, target: str, *, in_place: bool = False) -> None:
+        """Load a page and show it, unless in a new tab after the current one or, as if loaded again, in its place.
+
+        Chromium has a link to the address that is shown in place, and what a form leads to never.
+        """
         document = self._load(request)
         if target == "_blank":
             self._tabs.append(Tab(document))
             self._tab = len(self._tabs) - 1
             return
         tab = self._tabs[self._tab]
-        if request.method == "POST" or _address(request) != tab.document.url:  # else the page is loaded again in place
+        if not in_place:
             tab.history.append(tab.document)
         tab.document = document
 
@@ -230,7 +239,9 @@ class DomPage:
             response = self._site.respond(request)
             if not response.location:
                 break
-            request = _request(urljoin(request.path, response.location))
+            if (url := _join(request.path, response.location)) is None:
+                raise PageError("the page leads out of this site and cannot be opened")
+            request = _request(url)
         else:
             raise PageError("the page leads to itself again and again and cannot be shown")
         tree = parse(response.html)
@@ -247,6 +258,16 @@ class DomPage:
         if name := details.attrs.get("name"):  # of details with one name at most one is open
             open_nodes -= {node for node in open_nodes if node.tag == "details" and node.attrs.get("name") == name}
         open_nodes.add(details)
+
+
+def _join(base: str, address: str) -> str | None:
+    """The path and query of an address on a page of the site at `base`; None if it is of another site, or of none."""
+    try:
+        url = urljoin(base, address.strip())
+        parts = urlsplit(url)
+    except ValueError:  # no address at all, such as "http://["
+        return None
+    return None if parts.scheme or parts.netloc else url
 
 
 def _request(url: str, form: list[tuple[str, str]] | None = None) -> Request:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envs.web.dom.fields import BUTTON_TYPES, CHECK_TYPES, as_number, number_of, options_of
+from envs.web.dom.key_names import check_key
 from envs.web.dom.tree import Node, input_type
-from envs.web.page import PageError
 
 if TYPE_CHECKING:
     from envs.web.dom.dom_page import DomPage
@@ -16,8 +16,7 @@ STEPS = {"ArrowUp": 1, "ArrowRight": 1, "ArrowDown": -1, "ArrowLeft": -1}
 
 def press_key(page: DomPage, key: str) -> None:
     """Press a key or combination named as in `KeyboardEvent.key`. Raises PageError for no name of a key."""
-    if not key or len(key) > 40:
-        raise PageError(f"{key[:40]!r} is no key; keys are named Enter, Tab, Space, ArrowDown, Backspace, a, ...")
+    check_key(key)
     node = page.document.focus
     if key in ("Tab", "Shift+Tab"):
         _move_focus(page, node, -1 if key == "Shift+Tab" else 1)

@@ -155,4 +155,6 @@ class WebArena(PageTask):
             with urllib.request.urlopen(request, timeout=RESET_S):
                 return
         except OSError as error:
-            raise BrowserFault(f"{self.reset_url} did not reset the site: {error}") from None
+            raise BrowserFault(
+                f"{self.reset_url} did not reset the site: {error}; see what it logs, or leave `reset_url` out"
+            ) from None

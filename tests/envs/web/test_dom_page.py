@@ -185,6 +185,42 @@ def test_a_page_that_leads_to_itself_for_ever_is_an_error_of_the_action() -> Non
     assert names(page) == ["Loop"]
 
 
+def test_a_way_back_that_cannot_be_shown_is_not_lost() -> None:
+    page, site = open_page("<a href=/b>B</a>", b="b")
+    page.click(1)
+    site.pages = {**site.pages, "/": Response(location="/", status=303)}
+    for _ in range(2):
+        with pytest.raises(PageError, match="again and again"):
+            page.back()
+
+
+ELSEWHERE = ("https://phish.example/pay", "//phish.example/pay", "http://127.0.0.1:81/pay", "mailto:a@b.c", "http://[")
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<form method=post action='{}'><input name=q><button>Send</button></form>",
+        "<form action='{}'><input name=q><button>Send</button></form>",
+        "<form method=post action=/pay><input name=q><button formaction='{}'>Send</button></form>",
+    ],
+)
+def test_a_form_of_another_site_is_not_sent(html: str, address: str) -> None:
+    page, site = open_page(html.format(address), pay="paid")
+    for act in (lambda: page.click(2), lambda: page.type(1, "x", submit=True)):
+        with pytest.raises(PageError, match="leads out of this site"):
+            act()
+    assert names(page) == ["", "Send"] and len(site.requests) == 1
+
+
+def test_a_redirection_to_another_site_is_not_followed() -> None:
+    page, site = open_page("<a href=/go>Go</a>", go=Response(location="https://phish.example/pay"), pay="paid")
+    with pytest.raises(PageError, match="leads out of this site"):
+        page.click(1)
+    assert names(page) == ["Go"] and site.requests[-1].path == "/go"
+
+
 def test_tabs_open_by_target_and_can_be_switched() -> None:
     page, _ = open_page("<title>one</title><a href=/b target=_blank>B</a>", b="<title>two</title>b")
     page.click(1)
@@ -246,7 +282,11 @@ def test_keys() -> None:
         ("<select aria-label=x><option>a</select>", lambda page: page.select(1, "b"), "the options are a"),
         ("<input aria-label=x>", lambda page: page.select(1, "b"), "has no options"),
         ("<a href=https://example.org/>x</a>", lambda page: page.click(1), "out of this site"),
+        ("<a href='http://['>x</a>", lambda page: page.click(1), "out of this site"),
         ("x", lambda page: page.press(""), "is no key"),
+        ("x", lambda page: page.press("Foo"), "'Foo' is no key"),
+        ("<input aria-label=x>", lambda page: page.press("Ctrl+W"), "'Ctrl\\+W' is no key"),
+        ("x", lambda page: page.press("a+"), "is no key"),
         ("x", lambda page: page.scroll("left"), "left"),
     ],
 )

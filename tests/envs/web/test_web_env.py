@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 import envs
-from envs.types import assistant, text
+from envs.types import ToolError, assistant, text
 from envs.web.page import Element, Row, Snapshot, Text
 from envs.web.sites.verification import changes, partial_score
 from envs.web.view import View
@@ -208,11 +209,39 @@ def test_the_longest_name_that_fits_is_meant_and_a_name_like_a_number_is_none() 
     indices = indices_by_name(elements)
     assert indices == {"Name": 1, "Name of the dog": 2}
     said = {
-        line: json.loads(parse_words(line, indices)[0].arguments) for line in ("type Name of the dog Rex", "type 4 x")
+        line: json.loads(parse_words(line, elements)[0].arguments) for line in ("type Name of the dog Rex", "type 4 x")
     }
     assert [*said.values()] == [{"element": 2, "text": "Rex"}, {"element": 4, "text": "x"}]
     assert words_of("click", {"element": 2}, indices) == "click Name of the dog"
     assert words_of("click", {"element": 4}, indices) == "click 4"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("click Nope", "no element of this page is named 'Nope'"),
+        ("click Name of", "no element of this page is named 'Name of'"),
+        ("type Nope lamp", "no element of this page has a name with which 'Nope lamp' begins"),
+        ("click Save", "several elements are named 'Save': 4, 5; give the number"),
+        ("type Save x", "several elements are named 'Save': 4, 5; give the number"),
+        ("click 7 days", "element 3 cannot be called by its name, '7 days'; give its number"),
+    ],
+)
+def test_a_name_that_means_no_element_is_said_to(line: str, words: str) -> None:
+    names = ("Name", "Name of the dog", "7 days", "Save", "Save")
+    elements = [Element(place, "textbox", name) for place, name in enumerate(names, 1)]
+    with pytest.raises(ToolError, match=re.escape(words)):
+        parse_words(line, elements)
+    assert parse_words("click", elements)[0].arguments == "{}"
+
+
+def test_an_unknown_tool_is_answered_with_those_that_are_offered() -> None:
+    env = begin("press")
+    (message,), *_ = env.step(assistant(tool_calls=[("nope", {})]))
+    error = message["content"].split("\n")[0]
+    assert sorted(tool["function"]["name"] for tool in env.tools) == error.partition("there are: ")[2].split(", ")
+    (message,), *_ = env.step(assistant(tool_calls=[("click_ta", {})]))
+    assert "did you mean 'click'?" in message["content"]
 
 
 def test_a_json_call_on_the_last_line_counts() -> None:

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from envs.web.case import Step
-from envs.web.page import Element, Row, Snapshot, Text
+from envs.web.dom.dom_page import DomPage
+from envs.web.dom.key_names import KEYS
+from envs.web.page import Element, Page, PageError, Row, Snapshot, Text
+from tests.support import pages
 from tests.support.web_scripts import SITES, make
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
@@ -59,3 +62,109 @@ def test_both_engines_show_and_judge_the_same(id: str, kind: str, chromium: Any)
     assert play_both(dom, chromium(id), index, case.steps) == 1.0
     for name, steps in case.misses.items():
         assert play_both(dom, chromium(id), index, steps) == pytest.approx(case.part_scores.get(name, 0.0))
+
+
+@pytest.fixture(scope="module")
+def engines() -> Any:
+    """A page of each engine."""
+    from envs.web.browser import ChromiumPage
+
+    both = (DomPage(), ChromiumPage())
+    yield both
+    for page in both:
+        page.close()
+
+
+def results_of(page: Page, html: dict[str, str], acts: Sequence[str]) -> list[str]:
+    """Open a site and do things; after each one the address, or the error. `Enter` stands for that key in a field."""
+    page.open(pages.Pages(html))
+    results = []
+    for act in acts:
+        try:
+            if act == "back":
+                page.back()
+            elif act.startswith("Enter "):
+                page.type(pages.element(page, act.removeprefix("Enter ")).index, "1", submit=True)
+            elif act in KEYS:
+                page.press(act)
+            else:
+                pages.click(page, act)
+            results.append(page.observe().url)
+        except PageError as error:
+            results.append(str(error))
+    return results
+
+
+FORMS = """<a href=/get>Plain link</a> <a href="/get?q=1">Link</a> <a href=/on>Link on</a>
+    <form action=/get><input name=q value=1 aria-label=Field><button>Get</button></form>
+    <form action=/get method=post><input name=q value=1 aria-label=Posted><button>Post</button></form>
+    <form action=/on method=post><button>Post on</button></form>"""
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        ("Get", "Get"),
+        ("Enter Field", "Enter Field"),
+        ("Get", "Enter Field"),
+        ("Link", "Link"),
+        ("Link", "Get"),
+        ("Get", "Link"),
+        ("Plain link", "Plain link"),
+        ("Post", "Post"),
+        ("Enter Posted", "Plain link"),
+        ("Post on", "Post on"),
+        ("Link on", "Link on"),
+    ],
+)
+def test_the_way_back_is_the_same(acts: tuple[str, ...], engines: Any) -> None:
+    """What a form leads to is a page of its own even at the same address; a link to that address loads it again."""
+    html = {"/": "<a href=/get>Begin</a>", "/get": FORMS, "/on": "-> /get"}
+    dom, chromium = (results_of(page, html, ("Begin", *acts, *["back"] * 4)) for page in engines)
+    assert dom == chromium and any("first page" in each for each in dom)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://phish.example/pay", "//phish.example/pay", "http://127.0.0.1:81/", "mailto:a@b.c", "http://["]
+)
+def test_neither_engine_leaves_the_site(address: str, engines: Any) -> None:
+    html = f"""<a href="{address}">Link</a> <form action="{address}"><input name=q aria-label=Field><button>Get</button></form>
+        <form action="{address}" method=post><button>Post</button></form>
+        <form method=post action=/in><button formaction="{address}">Button</button></form>
+        <form action="{address}"><input required aria-label=Required><button>Invalid</button></form> <a href=/in>In</a>"""
+    acts = ("Link", "Get", "Enter Field", "Post", "Button", "Invalid", "In")
+    words = f"the address {address!r} leads out of this site and cannot be opened"
+    for page in engines:
+        assert results_of(page, {"/": html, "/in": "in"}, acts) == [*[words] * 5, "/", "/in"]
+
+
+def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(engines: Any) -> None:
+    html = {
+        "/": "<a href=/loop>Loop</a> <a href=/out>Out</a>",
+        "/loop": "-> /loop",
+        "/out": "-> https://phish.example/pay",
+    }
+    dom, chromium = (results_of(page, html, ("Loop", "Out", "Loop")) for page in engines)
+    assert dom == chromium and "again and again" in dom[0] and "leads out" in dom[1]
+
+
+def test_a_script_may_take_a_form_for_itself_whatever_its_address(engines: Any) -> None:
+    html = """<form id=f action=https://list.example/><button>Join</button></form><p id=p></p>
+        <script>f.onsubmit = event => { event.preventDefault(); p.textContent = "joined" }</script>"""
+    _, chromium = engines
+    assert results_of(chromium, {"/": html}, ("Join",)) == ["/"]
+    assert "joined" in pages.texts(chromium)
+
+
+def test_both_engines_have_the_same_keys(engines: Any) -> None:
+    for key in ("Foo", "Ctrl+W", "Nokey", "a+", "", "\u00fc", "x" * 50):
+        errors = []
+        for page in engines:
+            page.open(pages.Pages({"/": "x"}))
+            with pytest.raises(PageError) as error:
+                page.press(key)
+            errors.append(str(error.value))
+        assert errors[0] == errors[1] and "is no key" in errors[0]
+    _, chromium = engines
+    for key in sorted(KEYS):
+        chromium.press(key)

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import envs
+from envs.__main__ import main
 from envs.types import assistant
 from envs.web.page import BrowserFault
 
@@ -23,6 +24,7 @@ class Notes(BaseHTTPRequestHandler):
 
     notes: ClassVar[list[str]] = []
     log: ClassVar[list[str]] = []
+    other_port: ClassVar[int] = 0
 
     def do_GET(self) -> None:
         self.log.append(f"{self.command} {self.path}")
@@ -30,6 +32,8 @@ class Notes(BaseHTTPRequestHandler):
         port = self.server.server_address[1]
         pages = {
             "/": f"<h1>Notes</h1><ul>{notes}</ul><a href=/new>New note</a> <a href='http://localhost:{port}/'>Elsewhere</a>",
+            "/other": f"<form action='http://127.0.0.1:{self.other_port}/'><button>Over</button></form>"
+            "<form action='http://foreign.example/'><button>Out</button></form>",
             "/new": "<form method=post action=/add><label>Text <input name=text></label><button>Add</button></form>",
         }
         pages["/list"] = pages["/"]
@@ -45,6 +49,8 @@ class Notes(BaseHTTPRequestHandler):
         if self.path == "/reset":
             self.notes.clear()
             self.send_response(204)
+        elif self.path == "/broken":
+            self.send_response(500)
         else:
             self.notes.append(form["text"][0])
             self.send_response(303)
@@ -142,3 +148,46 @@ def test_a_site_that_does_not_answer_is_a_fault_and_leaves_the_browser_alone(env
     assert env.page._host._browser is browser
     act(env, "click", label="New note")
     assert env.snapshot.url.endswith("/new")
+
+
+def test_a_form_may_lead_to_another_host_of_the_tasks_and_to_no_other(site, tmp_path):
+    second = ThreadingHTTPServer(("127.0.0.1", 0), Notes)
+    threading.Thread(target=second.serve_forever, daemon=True).start()
+    Notes.other_port = second.server_address[1]
+    tasks = [
+        {"task_id": place, "intent": "Look.", "start_url": url, "eval": {**EVAL, "eval_types": ["string_match"]}}
+        for place, url in enumerate((f"{site}/other", f"http://127.0.0.1:{Notes.other_port}/"))
+    ]
+    (tmp_path / "two.json").write_text(json.dumps([{**task, "split": "test"} for task in tasks]))
+    env = envs.make(f"webarena:{tmp_path / 'two.json'}").unwrapped
+    try:
+        env.reset(seed=0, options={"split": "test", "index": 0})
+        (message,), *_ = act(env, "click", label="Out")
+        assert "the address 'http://foreign.example/' leads out of this site" in message["content"]
+        act(env, "click", label="Over")
+        assert env.snapshot.url == f"http://127.0.0.1:{Notes.other_port}/?"
+    finally:
+        env.close()
+        second.shutdown()
+        second.server_close()
+
+
+@pytest.mark.parametrize(
+    ("start", "arguments", "words"),
+    [
+        (
+            "http://127.0.0.1:1",
+            [],
+            "the first page cannot be shown: Page.goto: net::ERR_UNSAFE_PORT at http://127.0.0.1:1/; ",
+        ),
+        ("", ["--env-arg", "reset_url=__NOTES__/broken"], "/broken did not reset the site: HTTP Error 500"),
+    ],
+)
+def test_playing_on_a_site_that_is_not_there_ends_with_one_line(start, arguments, words, site, tmp_path, capsys):
+    judgement = {"eval_types": ["string_match"], "reference_answers": {"exact_match": "a"}}
+    task = {"task_id": 1, "intent": "Look.", "start_url": f"{start or site}/", "eval": judgement, "split": "test"}
+    (tmp_path / "notes.json").write_text(json.dumps([task]))
+    arguments = [each.replace("__NOTES__", site) for each in arguments]
+    assert main(["play", f"webarena:{tmp_path / 'notes.json'}", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("python -m envs play: ") and words in line and "['" not in line
