@@ -31,7 +31,10 @@ class Lease:
     """
 
     def __init__(self, name: str = "local", options: Mapping[str, Any] | None = None) -> None:
-        """Raises ValueError for an unknown name or option; the values of options are checked by `sandbox`."""
+        """Raises ValueError for an unknown name or option, and for a value that the class's `check_options` refuses.
+
+        The values of the options of a class without `check_options` are checked by `sandbox`.
+        """
         check_name(name)
         if not isinstance(options, Mapping | None):
             raise ValueError(f"sandbox_options must be a mapping such as {{'places': 2}}, not {options!r}")
@@ -81,10 +84,17 @@ def check_seconds(name: str, value: float) -> float:
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:
-    names = parameters(find_provider(name).cls)
+    cls = find_provider(name).cls
+    names = parameters(cls)
     for option in options:
         if names is not None and option not in names:
             raise ValueError(unknown_message("option", option, names, of=f"sandbox_options of {name!r}"))
+    if check := getattr(cls, "check_options", None):
+        try:
+            accepted = parameters(check) or {}  # a subclass may have more options than what it inherits checks
+            check(**{option: value for option, value in options.items() if option in accepted})
+        except ValueError as error:
+            raise ValueError(f"sandbox_options {dict(options)!r}: {error}") from None
 
 
 def _release(key: tuple[str, str], holder: int) -> None:

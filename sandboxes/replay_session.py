@@ -104,7 +104,7 @@ class ReplaySession:
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
         """Run a program in the session's folder; see `Session.run`."""
-        content = as_bytes(stdin)
+        content = as_bytes(stdin, "stdin")
         kwargs = {"stdin": content, "timeout_s": check_timeout(timeout_s)}
         program = check_program(program)
         size = len(content) + sum(map(len, program))

@@ -71,6 +71,13 @@ def check_timeout(timeout_s: float) -> float:
     return timeout_s
 
 
+def check_wait(name: str, seconds: float) -> float:
+    """Return `seconds`, the option `name`, unchanged. Raises ValueError unless it is from 0 to a day."""
+    if not isinstance(seconds, Real) or not 0 <= seconds <= MAX_TIMEOUT_S:
+        raise ValueError(f"{name} = {seconds!r:.40}: must be 0 to {MAX_TIMEOUT_S:g} seconds")
+    return seconds
+
+
 def check_size(limits: Limits, machine_mb: int) -> Limits:
     """Return the limits unchanged. Raises ValueError for a size beyond `machine_mb`, the machine's memory in MiB."""
     for name, per_mb in (("memory_mb", 1), ("disk_mb", 1), ("output_kb", 1024)):

@@ -163,9 +163,17 @@ def relative_parts(path: str) -> tuple[str, ...]:
 
 
 def as_bytes(content: Content, name: str = "content") -> bytes:
-    """Return text encoded as UTF-8, and bytes unchanged. Raises ValueError, with `name`, for any other type."""
+    """Return text encoded as UTF-8, and bytes unchanged.
+
+    Raises ValueError, with `name`, for any other type, and for text that UTF-8 cannot hold.
+    """
     if isinstance(content, str):
-        return content.encode()
+        try:
+            return content.encode()
+        except UnicodeEncodeError as error:
+            character = content[error.start]
+            place = f"character {error.start}, {character!r}"
+            raise ValueError(f"{name}: {place}, cannot be written as UTF-8; pass bytes instead") from None
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ValueError(f"{name} = {content!r:.40}: must be a str or bytes, not {type(content).__name__}")
     return bytes(content)

@@ -35,7 +35,8 @@ class Functions(SubmissionEnv):
     CPU time, memory or output, counts as a wrong answer.
     Metrics: `passed`, the share of the inputs; `timeout`; `raised`, 1 if a call did. With an audit, `suspect`, how many
     kinds of suspicious constructs a right program has, and `suspect/KIND` for each kind.
-    Episode end: after the first reply, with a line on what went wrong that shows no input.
+    Episode end: after the first reply, with a line on what went wrong that shows no input: of an exception
+    in a call, its type.
     Arguments: `level` 0 (expressions of numbers and short texts), 1 (expressions over lists and texts), 2 (loops), 3
     and 4 (small algorithms). `timeout`, CPU seconds for all calls; the wall time is at most four times that and two
     seconds more. `audit`: "report" searches right programs for exits, frames, patches and the like, see
@@ -108,6 +109,10 @@ class Functions(SubmissionEnv):
         if self.work:
             outcome.rewards = {"right": outcome.reward, "work": self._work(sources) if outcome.success else 0.0}
         return outcome
+
+    def summary(self, grade: Grade) -> str:
+        """Return the line on what went wrong, with the type of an exception but not its text, which may be an input."""
+        return grade.blind_summary
 
     def cases(self) -> list[Case]:
         """Return the hidden cases of this episode, arguments and right results, from simple inputs to larger ones."""

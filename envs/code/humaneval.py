@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from pathlib import Path
 
 from envs import data
-from envs.code.abstract_envs.unit_test_env import UnitTestEnv, fence
+from envs.code.abstract_envs.unit_test_env import UnitTestEnv, fence, parse_field
 from envs.code.grading.unit_tests import UnitTestSuite
 from envs.procedural import digest
 from envs.types import Task, user
@@ -31,7 +32,9 @@ class HumanEval(UnitTestEnv):
     Arguments: `data_root`, the folder that holds `humaneval/*.jsonl`, else TURNWISE_DATA, else the hub; `timeout`, CPU
     seconds for all calls, 3 as in the official harness; `sandbox` and `sandbox_options` as for `sandboxes.open`.
     Splits: "test" is every file whose name does not begin with `train`; the data set itself has no other split. Files
-    `train*.jsonl` of the same form, if there are any, give "train" and, a quarter of their rows, "val".
+    `train*.jsonl` of the same form, if there are any, give "train" and, a quarter of their rows, "val". A `check` that
+    passes whatever the function returns is refused, and a solution that would not earn the reward as a reply is logged,
+    when the task is first graded.
     Source and licence: openai/openai_humaneval (Chen et al. 2021, arXiv:2107.03374), MIT. Version history: v0.
     """
 
@@ -56,11 +59,35 @@ class HumanEval(UnitTestEnv):
         self.prompt_code = metadata["prompt"]
         setup, name = f"{self.prompt_code}\n    pass\n", metadata["entry_point"]
         tests = (f"{metadata['test']}\ncheck({name})\n",)
-        return UnitTestSuite(metadata["name"], name, setup, tests, self.prompt_code + self.task.answer)
+        where = f"{metadata['source']}: {metadata['name']}"
+        return UnitTestSuite(where, name, setup, tests, self.prompt_code + self.task.answer)
 
 
 def _task(id: str, row: data.Row) -> Task:
+    if "check" not in _function_names(parse_field(row, "field 'test'", row.fields["test"])):
+        raise ValueError(f"{row.source}: field 'test' defines no function check(candidate), which runs the tests")
+    name, solution = row.fields["entry_point"], row.fields["prompt"] + row.fields["canonical_solution"]
+    names = _function_names(parse_field(row, "field 'prompt' with 'canonical_solution'", solution))
+    if name not in names:
+        functions = f"; they define {', '.join(names)}" if names else ""
+        raise ValueError(
+            f"{row.source}: field 'entry_point' is {name!r}, which the fields 'prompt' and 'canonical_solution' do not "
+            f"define{functions}"
+        )
     metadata = {name: row.fields[name] for name in ("prompt", "test", "entry_point")}
     metadata |= {"name": row.fields["task_id"], "source": row.source}
     prompt = f"Complete this function.\n{fence(metadata['prompt'])}"
     return Task(id, (user(prompt),), row.fields["canonical_solution"], metadata)
+
+
+def _function_names(module: ast.Module) -> list[str]:
+    """The names that a module binds to functions: those of definitions, imports and plain assignments."""
+    names: list[str] = []
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(statement.name)
+        elif isinstance(statement, ast.Assign):
+            names += [target.id for target in statement.targets if isinstance(target, ast.Name)]
+        elif isinstance(statement, ast.ImportFrom):
+            names += [alias.asname or alias.name for alias in statement.names]
+    return names

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from envs import data
-from envs.code.abstract_envs.unit_test_env import UnitTestEnv
+from envs.code.abstract_envs.unit_test_env import UnitTestEnv, parse_field
 from envs.code.grading.unit_tests import UnitTestSuite
 from envs.types import Task, user
 
 REVISION = "4bb6404fdc6cacfda99d4ac4205087b89d32030c"
 SPLITS = {"test": range(11, 511), "val": range(511, 601), "train": range(601, 975)}  # by task_id, the official splits
 HUB_NAMES = {"val": "validation"}
+log = logging.getLogger(__name__)
 
 
 class MBPP(UnitTestEnv):
@@ -32,6 +35,8 @@ class MBPP(UnitTestEnv):
     counts.
     Splits: the official ones, by `task_id`: 11 to 510 test, 511 to 600 val, 601 to 974 train; 1 to 10 are for prompts.
     Rows with `test_setup_code` are left out: they build objects for their assertions, and arguments must be plain data.
+    How many rows are left out, and why, is logged once. A row whose assertions hold whatever the function returns is
+    refused, and a solution that would not earn the reward as a reply is logged, when the task is first graded.
     Source and licence: google-research-datasets/mbpp (Austin et al. 2021, arXiv:2108.07732), CC-BY-4.0.
     Version history: v0.
     """
@@ -42,24 +47,54 @@ class MBPP(UnitTestEnv):
         """The split's rows. Raises ValueError for a malformed row, MissingData where there is none."""
         hub = data.Hub("google-research-datasets/mbpp", "full", HUB_NAMES.get(split, split), REVISION)
         rows = data.load_rows("mbpp/*.jsonl", ("code",), data_root=self.data_root, hub=hub)
-        by_number: dict[int, data.Row] = {}
-        for row in rows:
-            number = row.fields.get("task_id")
-            if not isinstance(number, int):
-                raise ValueError(f"{row.source}: field 'task_id' is {number!r}, not a number")
-            if number in SPLITS[split] and not row.fields.get("test_setup_code"):
-                by_number.setdefault(number, row)
-        if not by_number:
-            numbers = SPLITS[split]
-            raise data.MissingData(f"split {split!r} needs rows of task_id {numbers[0]} to {numbers[-1]} in mbpp/")
-        return [_task(f"{split}/{i}", by_number[number]) for i, number in enumerate(sorted(by_number))]
+        by_number, reasons = _select(rows)
+        if reasons:
+            _log_once(f"mbpp/*.jsonl: {sum(reasons.values())} of {len(rows)} rows left out: {_reasons_text(reasons)}")
+        numbers = [number for number in sorted(by_number) if number in SPLITS[split]]
+        if not numbers:
+            first, *_, last = SPLITS[split]
+            left_out = f"; left out of {len(rows)} rows: {_reasons_text(reasons)}" if reasons else ""
+            raise data.MissingData(f"split {split!r} needs rows of task_id {first} to {last} in mbpp/{left_out}")
+        return [_task(f"{split}/{i}", by_number[number]) for i, number in enumerate(numbers)]
 
     def load_suite(self) -> UnitTestSuite:
         """Return one test for each of the task's assertions."""
         metadata = self.task.metadata
-        return UnitTestSuite(
-            metadata["name"], metadata["function"], metadata["setup"], tuple(metadata["tests"]), self.task.answer
-        )
+        where = f"{metadata['source']}: {metadata['name']}"
+        tests = tuple(metadata["tests"])
+        return UnitTestSuite(where, metadata["function"], metadata["setup"], tests, self.task.answer)
+
+
+def _select(rows: Sequence[data.Row]) -> tuple[dict[int, data.Row], dict[str, int]]:
+    """The rows that are used, of all splits, by `task_id`; and how many are not, by the reason.
+
+    Raises ValueError for a `task_id` that is no number.
+    """
+    by_number: dict[int, data.Row] = {}
+    reasons = dict.fromkeys(
+        ("a task_id outside 11 to 974", "test_setup_code", "the task_id of another row"), 0
+    )  # in the order in which they apply
+    outside, setup, again = reasons
+    for row in rows:
+        number = row.fields.get("task_id")
+        if not isinstance(number, int):
+            raise ValueError(f"{row.source}: field 'task_id' is {number!r}, not a number")
+        if not any(number in numbers for numbers in SPLITS.values()):
+            reasons[outside] += 1
+        elif row.fields.get("test_setup_code"):
+            reasons[setup] += 1
+        elif by_number.setdefault(number, row) is not row:
+            reasons[again] += 1
+    return by_number, {reason: count for reason, count in reasons.items() if count}
+
+
+def _reasons_text(reasons: dict[str, int]) -> str:
+    return ", ".join(f"{count} with {reason}" for reason, count in reasons.items())
+
+
+@cache
+def _log_once(line: str) -> None:
+    log.warning(line)
 
 
 def _task(id: str, row: data.Row) -> Task:
@@ -68,6 +103,8 @@ def _task(id: str, row: data.Row) -> Task:
         raise ValueError(f"{row.source}: neither 'text' nor 'prompt' is a text")
     if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
         raise ValueError(f"{row.source}: field 'test_list' is {tests!r}, not a list of texts")
+    for number, test in enumerate(tests, 1):
+        parse_field(row, f"field 'test_list', test {number}", test)
     code = row.fields["code"].replace("\r\n", "\n")
     name = _tested_function(code, tests[0])
     if name is None:

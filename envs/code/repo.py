@@ -12,7 +12,7 @@ from envs.code.abstract_envs.command_env import CommandEnv
 from envs.code.grading.feedback import in_sentence
 from envs.code.grading.split_grading import Case, Grade, grade
 from envs.code.repo_tools import repositories
-from envs.code.repo_tools.commands import RULES, TOOLS, command_as_text, parse_command
+from envs.code.repo_tools.commands import RULES, TOOLS, TOOLS_WITHOUT_TESTS, command_as_text, parse_command
 from envs.code.repo_tools.workspace import Workspace
 from envs.code.shell_tools.file_tree import STOP_REASONS
 from envs.episodes.guide import Guide
@@ -65,8 +65,8 @@ class Repo(CommandEnv):
     that cannot be carried out, `?` after an invalid reply. In full style the instructions
     first, and sentences.
     Action: `list`; `read fig.py` or `read fig.py 3-9`; `search text`; `edit fig.py` with the old text, a line `=>` and
-    the new text on the lines after it; `write fig.py` with the file after it; `run` for the visible tests, or with a
-    Python program after it; `submit`. Or a call of the tools of these names.
+    the new text on the lines after it; `write fig.py` with the file after it; `run` for the visible tests, which
+    level 0 lacks, or with a Python program after it; `submit`. Or a call of the tools of these names.
     Tools: the seven, offered in `info["tools"]` in full style; the oracle calls them then.
     Programs run in a sandbox on a copy of the files; what they write is lost.
     Reward: 1 if all hidden tests pass at `submit`, else 0; its only named part is `tests`. The hidden tests call
@@ -87,6 +87,8 @@ class Repo(CommandEnv):
 
     def __init__(self, *, shown: int = 2000, **options: Any) -> None:
         super().__init__(shown=shown, **options)
+        if self.tools and self.level == 0:
+            self.tools = TOOLS_WITHOUT_TESTS
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return tasks of the level, each a repository with one bug; at level 3, a function without a body.
@@ -215,8 +217,11 @@ class Repo(CommandEnv):
         """The result of a command other than `submit`. Raises ToolError where it cannot be carried out."""
         arguments = command.arguments
         if command.name == "run":
+            code = arguments.get("code", "")
+            if not code.strip() and repositories.TESTS not in self._workspace.files:
+                raise ToolError("there are no tests to run; put a Python program after `run`")
             self._counts["runs"] += 1
-            return self._run(arguments.get("code", ""))
+            return self._run(code)
         if command.name in ("edit", "write"):
             change = self._workspace.edit if command.name == "edit" else self._workspace.write
             result = change(**arguments)

@@ -239,6 +239,18 @@ def separation(sandbox: Sandbox) -> None:
     second.close()
 
 
+def children(sandbox: Sandbox) -> None:
+    """A process that a cell or a call forks ends with it: later calls get their own results."""
+    require_children(sandbox)
+    session = sandbox.session()
+    cell_output(session, "import os\ndef split(n): return os.fork() and n\ndef double(n): return 2 * n")
+    for number in range(5):
+        session.call("split", number)
+        values = [session.call("double", place).value for place in range(6)]
+        expect_equal(values, [0, 2, 4, 6, 8, 10])
+    session.close()
+
+
 def forks(sandbox: Sandbox) -> None:
     """A fork starts with the same state and files, and is independent from then on."""
     session = sandbox.session()

@@ -22,7 +22,7 @@ from sandboxes.docker.image import prepare_image
 from sandboxes.docker.pool import ContainerPool
 from sandboxes.fair_queue import FairQueue
 from sandboxes.replay_session import ReplaySession
-from sandboxes.request import RunRequest, check_size
+from sandboxes.request import RunRequest, check_size, check_wait
 from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied, SandboxUnavailable
 
 
@@ -55,6 +55,8 @@ class Docker:
             queue_s: Seconds that a call may wait for a place.
             start_s: Seconds in which a container must be ready.
         """
+        check_wait("queue_s", queue_s)
+        check_wait("start_s", start_s)
         if image and build:
             raise ValueError(f"image = {image!r} and build = {os.fspath(build)!r}: give one of both")
         for name, value, minimum in (

@@ -40,9 +40,10 @@ def read_file(folder: int, path: str, max_bytes: int) -> bytes:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
     finally:
         os.close(parent)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # before `open`, which closes no descriptor of a folder
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no plain file", path)
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "is no plain file", path)
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"is larger than {max_bytes} bytes", path)

@@ -24,7 +24,8 @@ def serve() -> NoReturn:
 
     Ends the process then. The process must be confined already, by `candidate.confine`.
     """
-    interpreter = _Interpreter(candidate.fresh_main().__dict__)
+    interpreter, getpid, end = _Interpreter(candidate.fresh_main().__dict__), os.getpid, os._exit
+    own_pid = getpid()
     signal.signal(signal.SIGINT, interpreter.interrupt)
     os.write(CHANNEL, codec.STARTED)
     while True:
@@ -33,6 +34,8 @@ def serve() -> NoReturn:
         except EOFError:
             os._exit(0)
         reply = interpreter.handle(request)
+        if getpid() != own_pid:  # the code has forked, and the child must neither reply nor read the next request
+            end(0)
         codec.write_all(CHANNEL, codec.frame(json.dumps(reply).encode()))
 
 

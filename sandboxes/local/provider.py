@@ -19,7 +19,7 @@ from sandboxes.local.pool import PlacePool
 from sandboxes.local.session import PlaceBackend
 from sandboxes.registry import check_name
 from sandboxes.replay_session import ReplaySession
-from sandboxes.request import RunRequest, check_size
+from sandboxes.request import RunRequest, check_size, check_wait
 from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied
 
 _MACHINE_MB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
@@ -48,17 +48,30 @@ class Local:
             queue_s: Seconds that a call may wait for a place.
             start_s: Seconds in which the first process must be ready.
         """
-        tier = tier or "namespaces"
+        self.check_options(tier, packages=packages, places=places, queue_s=queue_s, start_s=start_s)
+        self.tier, self.packages, self.start_s, self.queue_s = tier or "namespaces", tuple(packages), start_s, queue_s
+        self.places = places or 2 * (os.cpu_count() or 1)
+        self._package_names = re.compile("|".join(map(re.escape, packages)) or "(?!)")
+        self._start()
+
+    @staticmethod
+    def check_options(
+        tier: str = "",
+        *,
+        packages: Sequence[str] = (),
+        places: int | None = None,
+        queue_s: float = 0.0,
+        start_s: float = 0.0,
+    ) -> None:
+        """Raise ValueError, with its name, for an option of the constructor that cannot be; starts nothing."""
         check_name(f"local:{tier}")
         if places is not None and (type(places) is not int or places < 1):
             raise ValueError(f"places = {places!r:.40}: must be a whole number of at least 1, or None")
         is_list = isinstance(packages, Iterable) and not isinstance(packages, str)
         if not is_list or not all(isinstance(name, str) for name in packages):
             raise ValueError(f"packages = {packages!r:.60}: must be a list of names, such as ['numpy']")
-        self.tier, self.packages, self.start_s, self.queue_s = tier, tuple(packages), start_s, queue_s
-        self.places = places or 2 * (os.cpu_count() or 1)
-        self._package_names = re.compile("|".join(map(re.escape, packages)) or "(?!)")
-        self._start()
+        check_wait("queue_s", queue_s)
+        check_wait("start_s", start_s)
 
     def _start(self) -> None:
         self._pid = os.getpid()

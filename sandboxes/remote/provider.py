@@ -11,7 +11,7 @@ from contextlib import suppress
 from sandboxes.remote import codec
 from sandboxes.remote.client import Client
 from sandboxes.remote.session import RemoteSession
-from sandboxes.request import check_timeout
+from sandboxes.request import check_timeout, check_wait
 from sandboxes.types import (
     Content,
     Isolation,
@@ -50,6 +50,11 @@ class Remote:
             reach_s: Seconds in which a connection must be made.
             margin_s: Seconds that a response may come later than its call's own deadline.
         """
+        for name, value in (("url", url), ("token", token)):
+            if not isinstance(value, str | None):
+                raise ValueError(f"remote: {name} = {value!r:.40}: must be a str or None")
+        for name, seconds in (("queue_s", queue_s), ("reach_s", reach_s), ("margin_s", margin_s)):
+            check_wait(name, seconds)
         url, token = url or os.environ.get(URL), token or os.environ.get(TOKEN)
         if not url:
             raise SandboxUnavailable(f"remote: no server is named; pass url= or set {URL}")

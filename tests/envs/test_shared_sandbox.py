@@ -11,6 +11,7 @@ from copy import deepcopy
 
 import pytest
 
+import envs
 import sandboxes
 from envs import shared_sandbox
 from envs.shared_sandbox import Lease, check_seconds
@@ -96,14 +97,19 @@ def test_options_that_are_no_mapping_are_told_at_once(options: object) -> None:
         Lease("local", options)  # type: ignore[arg-type]
 
 
-def test_an_unknown_option_is_told_at_once_and_a_wrong_value_when_the_sandbox_is_opened() -> None:
+def test_an_unknown_option_and_a_wrong_value_are_told_at_once() -> None:
     for name in ("local", "local:landlock", "docker", "remote"):
         with pytest.raises(ValueError, match=f"unknown option 'foo' in sandbox_options of '{name}'"):
             Lease(name, {"foo": 1})
     with pytest.raises(ValueError, match="did you mean 'places'"):
         Lease("local", {"place": 1})
-    lease = Lease("local", {"places": "many"})
     with pytest.raises(ValueError, match=r"sandbox_options {'places': 'many'}: "):
+        Lease("local", {"places": "many"})
+
+
+def test_a_wrong_value_that_only_the_class_can_check_is_told_when_the_sandbox_is_opened() -> None:
+    lease = Lease("remote", {"url": 5})
+    with pytest.raises(ValueError, match=r"sandbox_options {'url': 5}: remote: url = 5"):
         _ = lease.sandbox
 
 
@@ -121,3 +127,8 @@ def test_a_process_that_forgets_its_leases_ends_in_silence_and_leaves_nothing() 
     )
     assert host.communicate() == ("", "") and host.returncode == 0
     assert wait_until(lambda: not processes(host.pid))
+
+
+def test_a_wrong_value_of_an_option_is_refused_when_the_environment_is_made() -> None:
+    with pytest.raises(ValueError, match=r"^sandbox_options \{'places': 0\}: places = 0: must be a whole number"):
+        envs.make("code/Functions-v0", sandbox_options={"places": 0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -30,6 +31,33 @@ def test_wrong_names_are_told_with_the_nearest_right_one() -> None:
         sandboxes.open("local:namespace")
     with pytest.raises(ValueError, match="places = 0"):
         sandboxes.open("local", places=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "word"),
+    [
+        ("local", {"queue_s": -1}, "queue_s = -1: must be 0 to 86400 seconds"),
+        ("local", {"start_s": "9"}, "start_s = '9': must be"),
+        ("remote", {"url": 5}, "remote: url = 5: must be a str or None"),
+        ("remote", {"url": "http://localhost:1", "token": 5}, "remote: token = 5: must be"),
+        ("remote", {"url": "http://localhost:1", "queue_s": float("nan")}, "queue_s = nan: must be"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_its_name(name: str, options: dict, word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        sandboxes.open(name, **options)
+
+
+def test_text_that_utf_8_cannot_hold_and_folders_are_refused_by_name() -> None:
+    with sandboxes.open("local", packages=()) as sandbox:
+        with pytest.raises(ValueError, match=r"^stdin: character 1, '\\ud800', cannot be written as UTF-8"):
+            sandbox.run("print(1)", stdin="a\ud800")
+        session = sandbox.session()
+        session.write("folder/file", "x")
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(OSError, match="is no plain file: 'folder'"):
+            session.read("folder")
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 WITHOUT_NAMESPACES = """

@@ -70,13 +70,17 @@ class SubmissionEnv(Env):
     def score(self, sources: Sequence[str], grade: Grade) -> Outcome:
         """Return the outcome of a reply whose program got this grade: reward, metrics, a line on what went wrong."""
         return Outcome(
-            messages=(user(grade.summary),),
+            messages=(user(self.summary(grade)),),
             reward=grade.share if self.partial else float(grade.is_correct),
             terminated=True,
             success=grade.is_correct,
             valid=grade.run.is_compiled,
             metrics=grade.metrics,
         )
+
+    def summary(self, grade: Grade) -> str:
+        """Return the line on what went wrong that ends the episode."""
+        return grade.summary
 
     def vote(self, action: Message) -> Hashable | None:
         """Return the code of the reply without white space, so that equal programs vote alike; None without code."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from envs import data
 from envs.code.abstract_envs.submission_env import SubmissionEnv
 from envs.code.grading.attacks import attacks
 from envs.code.grading.extraction import extract_programs
@@ -82,3 +85,23 @@ class UnitTestEnv(SubmissionEnv):
 def fence(code: str) -> str:
     """Put code into a Markdown block marked as Python, three backticks before and after it."""
     return f"```python\n{code.strip()}\n```"
+
+
+def parse_field(row: data.Row, field: str, code: str) -> ast.Module:
+    """Parse the Python of a row's field.
+
+    Args:
+        row: The row, which errors name.
+        field: What the code is, such as "field 'test'".
+        code: The source text.
+
+    Raises:
+        ValueError: It is no Python; the message has the row's file, the field and the line of the code.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of escapes such as "\\d", which data sets are full of
+            return ast.parse(code)
+    except (SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ValueError(f"{row.source}: {field} is no Python{line}: {reason}") from None

@@ -11,6 +11,8 @@ MAX_CHARS = 50_000  # of a reply; a longer one has no program
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PYTHON = ("", "python", "python3", "py")  # info strings of a block of Python
 _CODE = re.compile(r"^(?:import |from |def |async def |class |@)", re.MULTILINE)
+_DEFINITION = re.compile(r"(?:def|async def|class) |@")
+_RETURN = re.compile(r"\b(?:return|yield)\b")
 _TOP = re.compile(r"\n(?=[^\s#])")
 
 
@@ -19,7 +21,8 @@ def extract_programs(reply: str, function: str, *, params: str | None = None, pr
 
     The program is the last fenced block that defines `function`, or else a bare definition. A reply without a
     definition is taken as the continuation of `prompt` or, with `params`, as the function's expression or body, if need
-    be without the sentences before it (`envs.grading.lines`).
+    be without the sentences before it (`envs.grading.lines`). Without `prompt`, a program that defines other functions
+    only is returned as it is, so that its grading can say which.
 
     Args:
         reply: The text of the reply.
@@ -49,7 +52,9 @@ def extract_programs(reply: str, function: str, *, params: str | None = None, pr
     for code in _codes(reply):
         if prompt:
             candidates += _continuations(prompt, code)
-        if params is not None:
+        elif program := _other_program(code):
+            candidates.append(program)
+        elif params is not None:
             candidates += _bodies(code, function, params)
     return tuple(dict.fromkeys(candidates))
 
@@ -103,6 +108,21 @@ def _continuations(prompt: str, code: str) -> list[str]:
     whole = [code, "    " + code.lstrip(), textwrap.indent(textwrap.dedent(code), "    ")]
     cut = [_TOP.split(variant, 1)[0] for variant in whole]
     return [f"{prompt.rstrip()}\n{variant}\n" for variant in (*whole, *cut)]
+
+
+def _other_program(code: str) -> str:
+    """The program in `code` if it defines functions or classes, and returns nothing outside of them; else ""."""
+    program = textwrap.dedent(code.strip("\n"))
+    if not (first := _CODE.search(program)):
+        return ""
+    lines = program[first.start() :].split("\n")
+    is_inside = False
+    for line in lines:
+        if line[:1].strip(" \t#)]}"):
+            is_inside = bool(_DEFINITION.match(line))
+        if not is_inside and _RETURN.search(line):
+            return ""
+    return "\n".join(lines) if any(map(_DEFINITION.match, lines)) else ""
 
 
 def _bodies(code: str, function: str, params: str) -> list[str]:

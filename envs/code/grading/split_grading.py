@@ -9,6 +9,7 @@ Not seen are changes of the arguments in place, and object identities. The submi
 
 from __future__ import annotations
 
+import builtins
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -92,6 +93,20 @@ class Grade:
     def summary(self) -> str:
         """One line for the author of the submission, without the hidden cases: `5/8 right; ValueError: empty`."""
         return f"{self.correct}/{self.total} right" + (f"; {error}" if (error := self.error) else "")
+
+    @property
+    def blind_summary(self) -> str:
+        """`summary` without what an exception says, which may be an argument: `5/8 right; ValueError`.
+
+        Only the types of Python's own exceptions are named, as a program can name its own after an argument. The errors
+        of a program that could not be loaded, and so got no call, are shown whole.
+        """
+        answers, error = self.run.answers, self.error
+        if self.first_failure is not None and self.first_failure < len(answers) and answers[self.first_failure].error:
+            name = error.partition(":")[0]
+            kind = getattr(builtins, name, None)
+            error = name if isinstance(kind, type) and issubclass(kind, BaseException) else "an exception"
+        return f"{self.correct}/{self.total} right" + (f"; {error}" if error else "")
 
     @property
     def error(self) -> str:

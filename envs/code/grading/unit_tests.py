@@ -6,12 +6,19 @@ earlier answer decides what they ask next, the submission is run again with thos
 
 Tests that draw random inputs draw them from a seed that the submission does not get: had it the same luck, it could
 draw the right answers instead of computing them.
+
+When a suite is recorded, it is checked once: tests that pass whatever the function returns would reward every program,
+and a solution that only passes beside its tests, since it changes an argument in place or returns an object,
+cannot be given as a reply.
 """
 
 from __future__ import annotations
 
+import ast
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -22,13 +29,20 @@ from sandboxes import Limits, Result, Sandbox, SandboxError, Session, json_value
 
 ROUNDS = 40  # runs of a submission with further calls
 CPU_S = 10.0  # for the tests themselves
+TESTS_S = 2.0 + 4.0 * CPU_S  # wall seconds for the tests; on machines that are busy
 MAX_RECORDINGS = 4096  # suites whose calls are remembered
 MAX_USES = 100  # of a session: tests may leave something behind
+# Values that no test accepts all of, unless it accepts any.
+PROBES: tuple[Any, ...] = (None, float("nan"), 0, True, "", [], -1)
+PROBE_S = 1.0  # wall seconds of the tests on one probe; a test that does not end does not accept it
+MAX_CONSTANTS = 20  # of a test's own that are probed too
 
 Calls = tuple[tuple[Call, ...], ...]  # by test
 
 _recordings: dict[tuple[UnitTestSuite, int | None], Calls] = {}  # None: the calls are the same for every seed
+_sound_suites: set[UnitTestSuite] = set()  # that have been checked
 _lock = threading.Lock()
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +78,18 @@ def grade_by_tests(
             can pass them without reading its input.
 
     Raises:
-        ValueError: The suite's own reference fails it, or its calls have arguments other than plain data.
+        ValueError: The suite's own reference fails it, all tests pass whatever the function returns, or its calls have
+            arguments other than plain data.
         SandboxError: The sandbox itself fails.
     """
-    calls = list(_reference_calls(sandbox, suite, seed))
-    run = SubmissionRun()
+    return _grade_from(_reference_calls(sandbox, suite, seed), sandbox, sources, suite, cpu_s, seed)
+
+
+def _grade_from(
+    reference_calls: Calls, sandbox: Sandbox, sources: Sequence[str], suite: UnitTestSuite, cpu_s: float, seed: int
+) -> Grade:
+    """Grade a submission by the tests, which make at first the calls that they make to the reference."""
+    calls, run = list(reference_calls), SubmissionRun()
     for _ in range(ROUNDS):
         run = run_submission(sandbox, sources, suite.function, [call for test in calls for call in test], cpu_s=cpu_s)
         if not run.is_loaded:
@@ -92,7 +113,8 @@ def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite, seed: int) -> Calls
     calls = _recordings.get((suite, None)) or _recordings.get((suite, seed))
     if calls is not None:
         return calls
-    result = _call_examiner(sandbox, "record", suite.setup, suite.reference, suite.function, suite.tests, seed)
+    arguments = (suite.setup, suite.reference, suite.function, suite.tests, seed)
+    result = _call_examiner(sandbox, "record", *arguments, timeout_s=TESTS_S)
     if not result.ok:
         raise ValueError(f"{suite.name}: its tests cannot be recorded: {result.error or result.status}")
     reports, drew = cast(Any, result.value)
@@ -101,12 +123,52 @@ def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite, seed: int) -> Calls
     if len(_recordings) >= MAX_RECORDINGS:
         _recordings.clear()
     calls = tuple(tuple(Call(*call) for call in test_calls) for _, test_calls in reports)
+    if suite not in _sound_suites:
+        _check_suite(sandbox, suite, calls, seed)
     _recordings[suite, seed if drew else None] = calls
     return calls
 
 
+def _check_suite(sandbox: Sandbox, suite: UnitTestSuite, calls: Calls, seed: int) -> None:
+    """Raise ValueError if all tests pass whatever is returned; log a reference that would not pass as a reply."""
+    for value in _probe_values(suite):
+        probe_run = SubmissionRun(tuple(Answer(value) for test_calls in calls for _ in test_calls))
+        if any(map(any, _run_tests(sandbox, suite, seed, calls, probe_run, timeout_s=PROBE_S))):
+            break
+    else:
+        name = suite.function
+        fix = f"compare its value in an assertion, such as `assert {name}(...) == ...` without brackets around it"
+        raise ValueError(f"{suite.name}: its tests pass whatever {name} returns; {fix}")
+    grade = _grade_from(calls, sandbox, [suite.reference], suite, CPU_S, seed)
+    with _lock:
+        is_new = suite not in _sound_suites
+        if len(_sound_suites) >= MAX_RECORDINGS:
+            _sound_suites.clear()
+        _sound_suites.add(suite)
+    if is_new and not grade.is_correct:
+        reason = grade.error or "replies return plain data, and what they change in place is not seen"
+        share = f"{grade.correct} of {grade.total} tests"
+        log.warning(
+            "%s: its own solution passes %s as replies are graded (%s); leave this row out", suite.name, share, reason
+        )
+
+
+def _probe_values(suite: UnitTestSuite) -> Iterator[Any]:
+    """Values that tests should not all accept: some of every kind, then the constants of the tests."""
+    yield from PROBES
+    for test in suite.tests:
+        with suppress(SyntaxError):  # the sandbox may have a later Python
+            nodes = [node for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Constant)]
+            yield from (node.value for node in nodes[:MAX_CONSTANTS] if node.value is not Ellipsis)
+
+
 def _run_tests(
-    sandbox: Sandbox, suite: UnitTestSuite, seed: int, calls: Sequence[Sequence[Call]], run: SubmissionRun
+    sandbox: Sandbox,
+    suite: UnitTestSuite,
+    seed: int,
+    calls: Sequence[Sequence[Call]],
+    run: SubmissionRun,
+    timeout_s: float = TESTS_S,
 ) -> Any:
     """Run the tests on the submission's answers; return for each an exception name and a missing call, or empty ones.
 
@@ -115,7 +177,8 @@ def _run_tests(
     rest = list(run.answers)[::-1]
     scripts = [[(tuple(call), *_script_answer(rest.pop() if rest else None)) for call in test] for test in calls]
     try:
-        result = _call_examiner(sandbox, "examine", suite.setup, suite.function, suite.tests, seed, scripts)
+        arguments = (suite.setup, suite.function, suite.tests, seed, scripts)
+        result = _call_examiner(sandbox, "examine", *arguments, timeout_s=timeout_s)
     except json_values.NotPlain:  # an answer that is nested too deep to be sent on
         return [("NotPlain", [])] * len(suite.tests)
     return result.value if result.ok else [(str(result.status), [])] * len(suite.tests)
@@ -127,7 +190,7 @@ def _script_answer(answer: Answer | None) -> tuple[str, Any]:
     return ("raised", answer.error) if answer.error else ("value", answer.value)
 
 
-def _call_examiner(sandbox: Sandbox, function: str, *arguments: Any) -> Result:
+def _call_examiner(sandbox: Sandbox, function: str, *arguments: Any, timeout_s: float) -> Result:
     """Call a function of the examiner in a session, which is reused for the next call unless something went wrong."""
     sessions = idle_sessions(sandbox)
     with _lock:
@@ -137,7 +200,7 @@ def _call_examiner(sandbox: Sandbox, function: str, *arguments: Any) -> Result:
         if not (loading := session.cell(_examiner())).ok:
             raise SandboxError(f"the examiner could not be started: {loading.error or loading.status}")
     try:
-        result = session.call(function, *arguments, timeout_s=2.0 + 4.0 * CPU_S)
+        result = session.call(function, *arguments, timeout_s=timeout_s)
     except BaseException:
         session.close()
         raise

@@ -26,6 +26,12 @@ TOOLS = (
     function_schema("run", "Run the tests or, if there is code, this Python program.", {}, {"code": "The program."}),
     function_schema("submit", "Hand the repository in, which ends the episode.", {}),
 )
+TOOLS_WITHOUT_TESTS = tuple(
+    function_schema("run", "Run a Python program; there are no tests to run.", {"code": "The program."}, {})
+    if tool["function"]["name"] == "run"
+    else tool
+    for tool in TOOLS
+)  # of a repository that has no visible tests
 RULES = (
     "Each turn reply with one of: `list`; `read PATH` or `read PATH 3-9`; `search TEXT`; `edit PATH`, and on the lines "
     "after it the old text, a line `=>` and the new text; `write PATH`, and on the lines after it the file; `run` for "

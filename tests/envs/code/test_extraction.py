@@ -107,3 +107,31 @@ def test_extraction_time_is_linear_in_white_space_after_fences() -> None:
     for text in ("```" + " " * 40_000, "``` " * 12_000, "```\n" * 12_000, "`" * 49_000, "~`" * 24_000):
         assert extract_programs(text, "f", params="x") is not None
     assert time.process_time() - began < 5  # it was a minute when each blank was tried with each other
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def plus(a):\n    return a + 1\n",
+        "import math\n\n\nclass Solution:\n    def plus(self, a):\n        return a + 1\n\nprint(Solution().plus(2))",
+        "@cache\ndef plus(\n    a,\n):\n    # more\n# by one\n    return a + 1",
+    ],
+)
+def test_a_program_that_defines_another_function_is_not_taken_as_a_body(code: str) -> None:
+    for options in ({}, {"params": "a"}):
+        for reply in (f"Here:\n```python\n{code}\n```", code):
+            assert extract_programs(reply, "f", **options)[0].strip() == code.strip()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def step(b):\n    return b + 1\nreturn step(a)",
+        "def step(b): return b + 1\nfor b in [a]:\n    return step(b)",
+        "import math\nreturn math.floor(a + 1)",
+        "class One:\n    value = 1\n\nif a:\n    return a + One.value",
+    ],
+)
+def test_a_body_with_definitions_of_its_own_is_a_body(body: str) -> None:
+    for reply in (body, f"```python\n{body}\n```"):
+        assert result_of(reply, params="a") == 3

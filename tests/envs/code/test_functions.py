@@ -160,6 +160,22 @@ def test_a_reply_that_does_not_compile_is_invalid_and_one_that_fails_is_not(env:
     assert grade_reply(env, "nothing_of_this_name")[1]["valid"] is True
 
 
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("def f(*given): raise ValueError(given)", "ValueError"),
+        ("def f(*given): return {}[given]", "KeyError"),
+        ("def f(*given): raise type(f'E{given}', (Exception,), {})", "an exception"),
+        ("def f(*given): return object()", "TypeError"),
+        ("def f(*given): raise SystemExit", "SystemExit"),
+        ("import nosuch\ndef f(*given): pass", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("def f(*given):\n  while True: pass", "timeout"),
+    ],
+)
+def test_the_line_on_what_went_wrong_shows_no_input(env: Functions, program: str, error: str) -> None:
+    assert grade_reply(env, program)[2].split("\n")[0] == f"0/{CASES} right; {error}"
+
+
 def test_an_audit_reports_and_may_refuse() -> None:
     reply = "import os\n{source}if not f: os._exit(1)\n"
     for audit, expected in (("report", 1.0), ("refuse", 0.0)):

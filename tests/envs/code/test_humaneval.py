@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -131,7 +132,7 @@ def test_the_tests_stay_out_of_the_sandbox_of_the_submission(sandbox: Sandbox) -
         "secret", "f", "hidden = 41", ("assert f(7) == hidden + 1, 'of-the-test'",), "def f(n): return 42"
     )
     assert grade_by_tests(RecordingSandbox(), ["def f(n): return 6 * n"], secret, cpu_s=1.0).is_correct  # type: ignore[arg-type]
-    recording, theirs, examining = programs
+    recording, *_, theirs, examining = programs  # between them the suite is checked
     assert "return 42" in recording and "6 * n" in theirs and "of-the-test" in examining
     assert not any(secret in theirs for secret in ("of-the-test", "hidden = 41", "42"))
     assert "6 * n" not in recording + examining
@@ -181,6 +182,93 @@ def test_a_suite_that_its_own_solution_fails_is_refused(sandbox: Sandbox) -> Non
         grade_by_tests(sandbox, [objects.reference], objects, cpu_s=1.0)
 
 
+@pytest.mark.parametrize(
+    "test",
+    ["f(1) == 2", "f(1)", "assert (f(1) == 2, 'wrong')", "def check(f):\n    pass\ncheck(f)", "assert f(1) or True"],
+)
+def test_a_suite_that_passes_whatever_is_returned_is_refused(sandbox: Sandbox, test: str) -> None:
+    suite = UnitTestSuite("rows.jsonl:3: loose", "f", "", (test, test), "def f(n): return n + 1")
+    with pytest.raises(ValueError, match=r"^rows.jsonl:3: loose: its tests pass whatever f returns; .*assert f"):
+        grade_by_tests(sandbox, ["def f(n): return n + 1"], suite, cpu_s=1.0)
+    suite = UnitTestSuite(f"one is strict {test}", "f", "", ("assert f(2) == 3", test), "def f(n): return n + 1")
+    assert not grade_by_tests(sandbox, ["def f(n): return None"], suite, cpu_s=1.0).is_correct
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert f(1) is None",
+        "assert f(1) != 5",
+        "assert not f(1) == 5",
+        "try:\n    f(0)\nexcept ZeroDivisionError:\n    pass\nelse:\n    raise AssertionError",
+    ],
+)
+def test_a_suite_whose_test_some_value_fails_is_accepted(sandbox: Sandbox, test: str) -> None:
+    suite = UnitTestSuite(f"strict {test}", "f", "", (test,), "def f(n):\n    1 / n")
+    assert grade_by_tests(sandbox, [suite.reference], suite, cpu_s=1.0).is_correct
+
+
+@pytest.mark.parametrize(
+    ("test", "reference", "reason"),
+    [
+        ("xs = []\nf(xs)\nassert xs == [1]", "def f(xs): xs.append(1)", "passes 1 of 2 tests .*in place is not seen"),
+        ("assert f(1) == 3", "from decimal import *\ndef f(n): return Decimal(3)", "0 of 2 tests .*type Decimal is no"),
+    ],
+)
+def test_a_suite_whose_own_solution_cannot_pass_as_a_reply_is_named_once(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, test: str, reference: str, reason: str
+) -> None:
+    suite = UnitTestSuite("rows.jsonl:3: unearned", "f", "", (test, "assert f([2]) != 5"), reference)
+    for _ in range(2):
+        grade_by_tests(sandbox, [reference], suite, cpu_s=1.0)
+    (line,) = caplog.messages
+    assert re.fullmatch(f"rows.jsonl:3: unearned: its own solution .*{reason}.*; leave this row out", line)
+
+
+def test_the_solutions_of_good_suites_are_not_named(
+    make_env: Callable[..., SubmissionEnv], caplog: pytest.LogCaptureFixture
+) -> None:
+    for kind, row in ((HumanEval, ADD), (HumanEval, LUCKY), (MBPP, SQUARE)):
+        assert play(make_env(kind, row), oracle_replies, index=0).success
+    assert not caplog.messages
+
+
+def test_a_broken_row_is_named_with_its_file_when_its_tests_are_recorded(
+    make_env: Callable[..., SubmissionEnv],
+) -> None:
+    env = make_env(HumanEval, ADD | {"canonical_solution": "    return xs\n"})
+    with pytest.raises(ValueError, match=r"rows.jsonl:1: Toy/0: its own solution fails the tests with AssertionError"):
+        play(env, oracle_replies, index=0)
+
+
+def test_mbpp_names_the_function_that_a_program_lacks(make_env: Callable[..., SubmissionEnv]) -> None:
+    env = make_env(MBPP, SQUARE)
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    messages, reward, *_, info = env.step("```python\ndef squared(n):\n    return n * n\n```")
+    assert reward == 0 and info["valid"]
+    assert messages[0]["content"].startswith("0/3 right; the program defines no function `square`, but `squared`")
+
+
+def test_mbpp_says_once_how_many_rows_it_leaves_out_and_why(
+    make_env: Callable[..., SubmissionEnv], caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [SQUARE | {"task_id": number} for number in (11, 11, 12, 975, 3, 2)]
+    rows[2]["test_setup_code"] = "root = Node(1)"
+    env = make_env(MBPP, *rows)
+    for _ in range(2):
+        assert len(env.tasks("test")) == 1
+    (line,) = caplog.messages
+    assert line.endswith(
+        "5 of 6 rows left out: 3 with a task_id outside 11 to 974, 1 with test_setup_code, 1 with the task_id of another row"
+    )
+
+
+def test_a_split_whose_rows_are_all_left_out_says_so(make_env: Callable[..., SubmissionEnv]) -> None:
+    env = make_env(MBPP, SQUARE | {"test_setup_code": "root = Node(1)"})
+    with pytest.raises(MissingData, match=r"split 'test' needs rows .*; left out of 1 rows: 1 with test_setup_code"):
+        env.load("test")
+
+
 def test_mbpp_counts_assertions_and_shows_the_first(make_env: Callable[..., SubmissionEnv]) -> None:
     env = make_env(MBPP, SQUARE, SQUARE | {"task_id": 12, "test_setup_code": "root = Node(1)"}, partial=True)
     assert len(env.load("test")) == 1
@@ -210,6 +298,15 @@ def test_mbpp_splits_by_the_official_numbers_and_reads_both_spellings(make_env: 
     ("kind", "row", "word"),
     [
         (HumanEval, ADD | {"test": None}, "rows.jsonl:1: field 'test' is None"),
+        (HumanEval, ADD | {"test": "assert plus([1]) == [2]"}, "rows.jsonl:1: field 'test' defines no function check"),
+        (HumanEval, ADD | {"test": "def check(candidate:\n"}, "rows.jsonl:1: field 'test' is no Python, line 1: "),
+        (
+            HumanEval,
+            ADD | {"entry_point": "foo"},
+            "rows.jsonl:1: field 'entry_point' is 'foo', which the fields 'prompt'",
+        ),
+        (HumanEval, ADD | {"entry_point": "foo"}, "twice, plus$"),
+        (MBPP, SQUARE | {"test_list": ["assert square(2"]}, "rows.jsonl:1: field 'test_list', test 1 is no Python"),
         (MBPP, SQUARE | {"task_id": "11"}, "rows.jsonl:1: field 'task_id' is '11', not a number"),
         (MBPP, SQUARE | {"test_list": []}, "rows.jsonl:1: field 'test_list' is"),
         (MBPP, SQUARE | {"text": None}, "rows.jsonl:1: neither 'text' nor 'prompt' is a text"),

@@ -177,7 +177,7 @@ def test_tests_and_programs_of_the_policy_do_not_count():
 
 
 def test_the_tools_can_be_called():
-    with OneRepo(style="full", spare=5) as env:
+    with OneRepo(style="full", level=1, spare=5) as env:
         opening, info = env.reset(seed=0)
         assert info["tools"] == list(TOOLS) and "call the tool of the same name" in opening[0]["content"]
         assert opening[0]["content"].endswith("The issue:\nadd(3, 4) returns 12, but should return 7.")
@@ -285,3 +285,16 @@ def test_instructions_offer_visible_tests_only_where_there_are_some(level: int) 
     assert ("run: runs the visible tests" in text(prompt[0])) is has_tests
     assert "run, and on the next lines a Python program" in text(prompt[0])
     env.close()
+
+
+def test_level_0_offers_no_tests_and_a_run_of_them_says_that_there_are_none() -> None:
+    with Repo(level=0, style="full") as env:
+        _, info = env.reset(seed=0)
+        (run,) = [tool["function"] for tool in info["tools"] if tool["function"]["name"] == "run"]
+        assert run["description"] == "Run a Python program; there are no tests to run."
+        turn = env.step(command_as_call(Command("run", {"code": ""}), 0))
+        assert obs_text(turn) == "error: there are no tests to run; put a Python program after `run`"
+        assert turn[4]["metrics"]["runs"] == 0 and turn[4]["metrics"]["failed"] == 1
+    with Repo(level=0, style="short") as env:
+        env.reset(seed=0)
+        assert obs_text(env.step("run")).startswith("error: there are no tests to run")

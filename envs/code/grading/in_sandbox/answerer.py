@@ -49,6 +49,9 @@ def load(sources, function, tell):
     module = sys.modules["submission"] = types.ModuleType("submission")
     try:
         exec(code, module.__dict__)
+        if function not in module.__dict__:
+            tell("broken", lacking(module, function))
+            return None
         found = module.__dict__[function]
         if not callable(found):
             raise TypeError(f"{function} is no function")
@@ -57,6 +60,12 @@ def load(sources, function, tell):
         return None
     tell("loaded", "")
     return found
+
+
+def lacking(module, function):
+    """What a program without the function defines instead."""
+    names = [name for name, one in module.__dict__.items() if getattr(one, "__module__", "") == module.__name__]
+    return f"the program defines no function `{function}`" + (f", but `{'`, `'.join(names[:3])}`" if names else "")
 
 
 def told(fault):
