@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 MAX_LAYERS = 8  # of decoration around one answer
+MAX_FENCE = 10  # signs that open a code fence
 _PAIRS = (
     ("**", "**"),
     ("__", "__"),
@@ -22,7 +23,9 @@ _PAIRS = (
 )
 _SIGNS = frozenset(pair[0][0] for pair in _PAIRS)
 _POWER = re.compile(r"(?<=[\w)])\*\*(?=[\w(-])")  # the operator, not emphasis
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+-]{0,20}[ \t]*\n((?:(?!\1).)*)\1", re.DOTALL)
+_FENCE = re.compile(
+    rf"(`{{3,{MAX_FENCE}}}|~{{3,{MAX_FENCE}}})(?![`~])" r"[ \t]*[\w+-]{0,20}[ \t]*\n((?:(?!\1).)*)\1", re.DOTALL
+)
 _COMMAND = re.compile(r"\\(?:boxed|fbox|text|textbf|textit|mathrm|mathbf)\s?\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 
 

@@ -27,7 +27,10 @@ SILENCE = "no clue"
 UNKNOWN = 0.5  # how much a clue misfits in which nothing is known, between 0 and 1
 _SPACES = re.compile(r"\s+")
 _LABEL = re.compile(r"(?:[-*>•]\s+)?[*_]{0,2}(?:my\s+)?clue(?:\s+is)?[*_]{0,2}\s*[:=][*_]{0,2}\s*", re.IGNORECASE)
-_ENDINGS = ("", "s", "es", "ed", "ing")  # of the forms of a word
+_ENDINGS = ("", "s", "es", "d", "ed", "ing")  # of the forms of a word
+_ORDINARY = frozenset(
+    (("may", "or"), ("god",), ("sub",))
+)  # words that make one of `PAIRS` by chance, or read backwards
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -230,6 +233,8 @@ def says_word(clue: str, word: str) -> bool:
     forms = {f"{word}{ending}" for ending in _ENDINGS}
     if word.endswith("y"):
         forms.add(f"{word[:-1]}ies")
+    if word.endswith("e"):
+        forms.add(f"{word[:-1]}ing")
     return any(_has_form(parts, word, forms) for parts in spellings(clue))
 
 
@@ -241,12 +246,13 @@ def _has_form(parts: Sequence[str], word: str, forms: Set[str]) -> bool:
 
 
 def _rows(parts: Sequence[str], longest: int) -> Iterator[str]:
-    """What each row of neighbours makes as one word of at most `longest` letters."""
+    """What each row of neighbours makes as one word of at most `longest` letters, but for words that mean another."""
     for start in range(len(parts)):
-        for row in accumulate(parts[start:]):
+        for number, row in enumerate(accumulate(parts[start:]), start + 1):
             if len(row) > longest:
                 break
-            yield row
+            if tuple(parts[start:number]) not in _ORDINARY:
+                yield row
 
 
 def says(clue: str, known: str) -> bool:

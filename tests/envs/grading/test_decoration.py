@@ -47,6 +47,7 @@ def test_layers_around_the_whole_of_an_answer_are_taken_off(text):
         "**",
         "",
         "['1', '2']",
+        "`" * 49_000 + "\n" + "`" * 48_999,  # at once
     ],
 )
 def test_what_is_a_part_of_the_answer_stays(text):

@@ -43,6 +43,9 @@ SOUND = ("chain_sum", "countdown", "n_queens", "simple_integration", "gsm_symbol
         ("complex_arithmetic", "11.0 + 14.0i", "11 14i", False),
         ("complex_arithmetic", "11.0 + 14.0i", "11 + 14i or 3i", False),
         ("complex_arithmetic", "0.0", "", False),
+        ("complex_arithmetic", "12.00", "x = 12", True),
+        ("complex_arithmetic", "12.00", "24/2", True),
+        ("complex_arithmetic", "12.00", f"12{' ' * 90_000}x", False),  # at once
         ("word_sorting", "Author, blood, what", "Author,blood , what", True),
         ("word_sorting", "Author, blood, what", "Author blood what", False),
         ("time_intervals", "01:37", "1:37", True),

@@ -29,6 +29,13 @@ from tests.support.web_scripts import make
         ('"dark blue"', "Dark blue"),
         ("0123", "0123"),
         ("It opens at 09:30: 09:30", "It opens at 09:30: 09:30"),
+        ("The number of inhabitants of the town where Grace Ulrich was born is 76970.", "76970"),
+        ('Tickets are in the column "Done": 3', "3"),
+        ("Free hours of Zoe Stone on Monday, 16 June: 8", "8"),
+        ("**Answer:** 4", "4"),
+        ("It's 4.", "4"),
+        ("16.6kg", "16.6 kg"),
+        ("12.50 USD", "$12.50"),
     ],
 )
 def test_the_asked_value_counts_in_natural_forms(answer: str, gold: str) -> None:
@@ -62,6 +69,15 @@ def test_the_asked_value_counts_in_natural_forms(answer: str, gold: str) -> None
         ("is 3 is 4", "3"),
         ("red is blue", "red"),
         ("A: 3 B: 4", "4"),
+        ("€12.50", "$12.50"),
+        ("12.50 €", "$12.50"),
+        ("12.50 kg", "$12.50"),
+        ("$92109", "92109"),
+        ("92109%", "92109"),
+        ("184218/2", "92109"),
+        ("4 | 5: 3", "3"),
+        ("The price is 4 and it is 3", "3"),
+        ("It's not 4.", "4"),
     ],
 )
 def test_another_value_a_list_and_a_doubt_are_wrong(answer: str, gold: str) -> None:
