@@ -90,7 +90,7 @@ def test_what_is_generated_is_up_to_date() -> None:
 def test_the_readme_opens_with_two_commands_of_one_line() -> None:
     main, tests = ONE_LINE.findall(README)
     assert main.endswith("&& .venv/bin/python -m rl.train --env math/Arithmetic-v0")
-    assert "-e '.[test]' " in tests and tests.endswith("&& .venv/bin/python -m pytest -n 4 --dist loadfile")
+    assert "-e '.[test]' " in tests and tests.endswith("&& .venv/bin/python -m pytest -n 2 --dist loadfile")
     assert README.index(tests) < 1500
 
 
