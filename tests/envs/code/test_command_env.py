@@ -22,4 +22,4 @@ def test_arguments_out_of_range_are_refused(env, arguments, word):
 @pytest.mark.parametrize("env", [Repo, Shell])
 def test_max_turns_are_those_of_the_level_and_the_spare_ones(env):
     assert [env(level=level, spare=2).max_turns for level in range(4)] == [turns + 2 for turns in env.level_turns]
-    assert env(style="short").tools == () and env().tools == env.tool_schemas and env(max_turns=9).max_turns == 9
+    assert env(style="short").tools == () and env(level=1).tools == env.tool_schemas and env(max_turns=9).max_turns == 9
