@@ -81,8 +81,10 @@ _TAKEN_BACK = re.compile(  # in what follows an answer
 _WRONG = (
     r"(?:wrong|incorrect|false|mistaken|a\s+mistake|untrue|absurd|impossible|not\s+(?:right|correct|true|possible))\b"
 )
+_NOT_IT = rf"(?:{_WRONG}|(?:not|isn['’]t)\s+(?:the\s+(?:\w+\s+)?answer|right|correct|true)\b)"
 _CALLED_WRONG = re.compile(  # directly after an answer, or of "the answer" behind it
-    rf"^[\s`$*_\"”')}}\]]*(?:is|was|would\s+be|seems|looks)\s+(?:\w+\s+)?{_WRONG}"
+    rf"^[\s`$*_\"”')}}\]]*(?:is|was|would\s+be|seems|looks)\s+(?:(?!not\b)\w+\s+)?{_NOT_IT}"
+    rf"|^[\s`$*_]*\(\s*{_WRONG}\s*\)"
     r"|^[\s`$*_\"”')}\]]*(?:isn|wasn)['’]t\s+(?:right|correct|true)\b"
     rf"|\b(?:the|this|that|my)\s+(?:(?!other)\w+\s+){{0,2}}(?:answer|box|result)\s+(?:is|was)\s+(?:\w+\s+)?{_WRONG}",
     re.IGNORECASE,
@@ -90,22 +92,22 @@ _CALLED_WRONG = re.compile(  # directly after an answer, or of "the answer" behi
 _MARK_IS_DENIED = re.compile(  # directly before a mark, besides what `_DENIED` finds
     r"\b(?:or|nor|than|except|excluding|avoid|avoiding|reject|rejecting|(?:anything|everything|all|nothing|number)\s+"
     rf"(?:but|like|except)|(?:twice|thrice|double|triple|half)|(?:{_CHANGERS})\s+of)"
-    r"(?:\s+(?:the|just|exactly|a|an))?[\s$(\\\[*_:`]*$",
+    r"(?:\s+(?:the|just|exactly|a|an))?[\s$(\\\[*_`]*$",
     re.IGNORECASE,
 )
-_DENIES_NEXT = re.compile(  # at the end of a line or before a colon
-    r"(?:(?<!was\s)(?<!were\s)(?<!went\s)(?:wrong|incorrect|false|untrue|mistaken|invalid|impossible|a\s+mistake)"
-    r"(?:\s+(?:answers?|results?|solutions?|values?|numbers?|guess(?:es)?|ones?|options?|choices?|statements?|claims?))?|"
-    r"(?:\b(?:not|never|no)|n['’]t)(?:\s+(?:be|the|a|an|my|right|correct|final|true|valid|actual))*"
-    r"\s+(?:answers?|solutions?|results?|values?|right|correct|true|it|this|valid|following))"
-    r"(?:\s+(?:is|are|would\s+be|follows|here|below))?$",
+_NEXT_IS_WRONG = re.compile(
+    rf"(?:(?<!\bof\s)\bthe\s+(?:following|next)(?:\s+\w+)?|\bwhat\s+(?:follows|comes))\s+(?:is\s+)?(?:\w+\s+)?{_NOT_IT}$"
+    r"|\bnot\s+the\s+following$",
     re.IGNORECASE,
 )
-_ABOUT_NEXT = re.compile(r"\b(?:following|next|below|what\s+follows|what\s+comes)\b", re.IGNORECASE)
-_OF_NEXT = re.compile(r"\W*(?:(?:this|that|it|here)\b|(?:\S+\s*){1,3}$)", re.IGNORECASE)
-_DIGIT = re.compile(r"[0-9]")
+_THIS_IS_WRONG = re.compile(
+    rf"(?:(?<!\bif\s)\b(?P<this>this|it)\s+(?:is\s+(?:\w+\s+)?)?|^\W*(?:(?:the|a|an|my)\s+)?){_NOT_IT}"
+    r"(?P<noun>\s+(?:answer|result|solution|value|guess)(?:\s+is)?)?$",
+    re.IGNORECASE,
+)
 _RETRACTED = re.compile(  # for another number, or for none: not "wait, no units are needed"
-    r"\bwait\b\W{0,3}(?:no|actually)\b(?:[\s.!…]*(?:\n|$)|[^\n]*[0-9])|\b(?:make\s+that|correction)\b[^\n]*[0-9]",
+    r"\b(?<!if\s)(?:that|it|this|answer)\s+is\s+[-−]?[0-9.,]+\s+instead\b"
+    r"|\bwait\b\W{0,3}(?:no|actually)\b(?:[\s.!…]*(?:\n|$)|[^\n]*[0-9])|\b(?:make\s+that|correction)\b[^\n]*[0-9]",
     re.IGNORECASE,
 )
 _REASON = re.compile(r"\b(?:because|since|where|as\s+(?:it|there|they|this|that|we|i))\b", re.IGNORECASE)
@@ -116,6 +118,8 @@ _CLAUSE_END = re.compile(
 )
 _TIMES = re.compile(r"\\times(?![A-Za-z])")  # an operator; the word `times` is something else
 _REACH = 160  # characters of a clause that are read
+GUESSES = r"(?:maybe|perhaps|possibly|(?:could|might|may)(?:\s+(?:also|well))?\s+be)"  # before an answer, or behind it
+CORRECTIONS = r"(?:hmm+|hm|wait|actually|sorry|oops)"  # between two answers
 
 
 def keeps_value(before: str, after: str) -> bool:
@@ -142,14 +146,6 @@ def is_disclaimed(before: str) -> bool:
     return bool(clause) and _CLAIM.search(clause) is not None and _CLAIM.search(_NO_CLAIM.sub(" ", clause)) is not None
 
 
-def is_disclaimed_at(text: str, position: int) -> bool:
-    """Whether the words before the phrase "answer is" at `position` of `text` say that it is false or another's."""
-    before = text[max(0, position - _REACH) : position]
-    return is_disclaimed(before + text[position : position + len("answer")]) or denies_next(
-        before[: before.rfind("\n") + 1]
-    )
-
-
 def is_denied(before: str) -> bool:
     """Whether the answer after `before`, such as a box, is denied or disclaimed: "It is not", "Suppose that"."""
     before = before[-_REACH:]
@@ -157,25 +153,37 @@ def is_denied(before: str) -> bool:
 
 
 def denies_next(before: str) -> bool:
-    """Whether the text before a mark denies it, as "Anything but" and "This is wrong:" do.
+    """Whether the text before an answer denies it: "Anything but", or as `calls_next_wrong` says."""
+    return _MARK_IS_DENIED.search(before[-40:]) is not None or calls_next_wrong(before)
 
-    A sentence that ends before the mark denies it if it is about what follows, or if no number stands before it that it
-    could be about.
+
+def calls_next_wrong(before: str) -> bool:
+    """Whether the text before an answer calls it wrong: "This is wrong:", "The following is false" and the like.
+
+    "This is wrong." without a colon may be about what stands before it, so it counts only if nothing does.
     """
     before = before[-_REACH:]
-    if _MARK_IS_DENIED.search(before):
-        return True
     lead = before.rstrip(" \n\t\r*_$`\\([")
-    if not lead:
-        return False
-    if lead[-1] not in ":.!\u2026-\u2013\u2014" and (lead[-1].isdigit() or "\n" not in before[len(lead) :]):
-        return False
-    sentence = last_clause(lead.rstrip(":.!\u2026-\u2013\u2014 *_"))
-    if not _DENIES_NEXT.search(sentence):
-        return False
-    if lead[-1] not in ".!\u2026" or _ABOUT_NEXT.search(sentence):
+    sentence = last_clause(lead.rstrip(":.!\u2026 *_")).strip()
+    if _NEXT_IS_WRONG.search(sentence):
         return True
-    return _OF_NEXT.match(sentence) is not None and len(before) < _REACH and not _DIGIT.search(before)
+    match = _THIS_IS_WRONG.search(sentence)
+    if match is None:
+        return False
+    is_all = len(before) < _REACH and not before[: before.rfind(sentence)].strip(" \n\t\r*_#>")
+    return (is_all and "\n" in before[len(lead) :]) or (lead.endswith(":") and bool(match["this"] or match["noun"]))
+
+
+def is_disclaimed_at(text: str, position: int) -> bool:
+    """Whether the words before the phrase "answer is" at `position` of `text` say that it is false or another's."""
+    is_false = is_disclaimed(text[max(0, position - _REACH) : position + len("answer")])
+    return is_false or denies_next_line(text, position)
+
+
+def denies_next_line(text: str, position: int) -> bool:
+    """Whether what stands before the line on which `position` of `text` is denies that line."""
+    end = text.rfind("\n", max(0, position - _REACH), position)
+    return end > 0 and denies_next(text[max(0, end + 1 - _REACH) : end + 1])
 
 
 def leads_into_doubt(line: str) -> bool:

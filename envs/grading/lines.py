@@ -11,7 +11,15 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from envs.grading.doubts import denies_next, is_taken_back, keeps_value, last_clause, leads_into_doubt
+from envs.grading.doubts import (
+    CORRECTIONS,
+    GUESSES,
+    denies_next,
+    is_taken_back,
+    keeps_value,
+    last_clause,
+    leads_into_doubt,
+)
 from envs.grading.expression import evaluate
 from envs.grading.number import MAX_TEXT, parse_number, strip_markup
 
@@ -54,27 +62,26 @@ _JOIN = re.compile(r"[\s,;.&*$]*(?:and)?[\s,;&*$]*")
 _TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _OTHER_VALUE = re.compile(r"[0-9=<>≠]|\bor\b")
 
-
 _CHECK = re.compile(
-    r"\n[ \t]*(?:[*_#>-]{1,4}[ \t]*)?(?:(?:quick|double|let[’']s|let\s+me|to)[- ])?"
-    r"(?:checks?|checking|verif(?:y|ication)|proof)\b[^\n:=]{0,60}(?::[*_]*|[*_]*(?=\n))",
+    r"\n[ \t]*(?:[*_#>-]{1,4}[ \t]*)?(?:(?:quick|double|let[’']s|to)[- ])?"
+    r"(?:check|verify|verification|proof)[*_]*:[*_]*",
     re.IGNORECASE,
 )
 _UNCERTAIN = re.compile(
-    r"\b(?:or|maybe|perhaps|instead|actually|wait|no|not|but|however|should|answer|wrong|incorrect|false)\b|n['’]t\b|\?",
+    rf"\b(?:or|{GUESSES}|{CORRECTIONS}|instead|no|not|but|however|should|answer|wrong|incorrect|false)\b|n['’]t\b|\?",
     re.IGNORECASE,
 )
 _LAST_NUMBER = re.compile(r"[-−]?[0-9][0-9,]*(?:\.[0-9]+|\s?/\s?[0-9]+)?(?=[^0-9]*$)")
 _FACTOR = re.compile(r"(?<=[0-9)])\s*(?=\()")
 _LETTERS = re.compile(r"(?<![A-Za-z\\])([0-9]*)\s?\*?\s?([a-z])(?![A-Za-z])")
-_WORDS_AROUND = re.compile(r"^(?:[A-Za-z]{2,}[\s,]*)+|(?:[\s,]*(?:[A-Za-z]{2,}|\(?[✓✔✅☑️]\)?|[.,;!]))+$")
+_WORD_ALONE = re.compile(r"\(?(?:[A-Za-z]{2,}|[✓✔✅☑️]+)?[.,;!)]*")
 
 
 def without_check(reply: str) -> str:
     """Return what stands before a check at the end of `reply`, `x = 5` of "x = 5, Check: 3*5 + 4 = 19" on two lines.
 
-    A check has its label at the beginning of a line. It is left out if it consists of true equations about the last
-    number before it and of words that raise no doubt; else all of `reply` is returned.
+    A check has its label, one word and a colon, at the beginning of a line. It is left out if it consists of true
+    equations, each about the last number before it, and of words that raise no doubt; else `reply` is returned.
     """
     has_label = len(reply) <= MAX_REPLY and any(part in reply for part in ("heck", "erif", "roof"))
     match = _CHECK.search(reply) if has_label else None
@@ -85,18 +92,22 @@ def without_check(reply: str) -> str:
     value = parse_number(number[0]) if number else None
     if value is None or len(check) > TAIL_LENGTH or _UNCERTAIN.search(check):
         return reply
-    if not re.search(rf"(?<![0-9.]){abs(value)}(?![0-9]|[.,][0-9])", check) and not _LETTERS.search(check):
-        return reply
+    of_value = re.compile(rf"(?<![0-9.]){abs(value)}(?![0-9]|[.,][0-9])")
     lines = [line for line in check.splitlines() if any(map(str.isdigit, line))]
-    return answer if lines and all(_is_true(line, f"({value})") for line in lines) else reply
+    is_check = all((of_value.search(line) or _LETTERS.search(line)) and _is_true(line, f"({value})") for line in lines)
+    return answer if lines and is_check else reply
 
 
 def _is_true(line: str, value: str) -> bool:
     """Whether a line, without the words before a colon and around it, is a true equation where letters are `value`."""
     sides = strip_markup(line.rpartition(":")[2]).replace("**", "").split("=")
     values = set()
-    for side in (_WORDS_AROUND.sub("", side.strip()).strip() for side in sides):
-        if side:
+    for words in (side.split() for side in sides):
+        while words and _WORD_ALONE.fullmatch(words[-1]):
+            words.pop()
+        while words and _WORD_ALONE.fullmatch(words[0]):
+            words.pop(0)
+        if side := " ".join(words).rstrip(" .,;!✓✔✅☑️"):
             side = _LETTERS.sub(lambda match: f"{match[1]}*{value}" if match[1] else value, side)
             work = evaluate(_FACTOR.sub("*", side))
             values.add(None if work is None else work.value)
@@ -128,7 +139,7 @@ def answer_line(reply: str) -> str:
         return ""
     before = lines[-2]
     if not (
-        _is_sentence(before) or (_EQUALS.search(before) and (_STEP.search(before) or not _EQUALS.search(lines[-1])))
+        is_sentence(before) or (_EQUALS.search(before) and (_STEP.search(before) or not _EQUALS.search(lines[-1])))
     ):
         return ""
     if continues(before) and (before.endswith(",") or leads_into_doubt(before)):
@@ -225,7 +236,8 @@ def drop_reasoning(reply: str) -> str:
     return rest if rest.strip() and not _PROSE_LINE.match(rest.strip()) else reply
 
 
-def _is_sentence(line: str) -> bool:
+def is_sentence(line: str) -> bool:
+    """Whether a line has words of a sentence: one that ends with a punctuation mark, or a long one, or two."""
     return _SENTENCE.search(_NO_WORDS.sub(" ", line)) is not None
 
 

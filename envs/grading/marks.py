@@ -1,9 +1,8 @@
 r"""Find the marks in a reply that hold its final answer: boxes, tags, `####` and JSON. Time linear in its length.
 
-The sign before a mark belongs to its value: `-\boxed{20}`, `x = -\boxed{20}` and `is -\boxed{20}` state -20. A dash
-before a space is the bullet of a list at the beginning of a line, and punctuation behind a word. `2\boxed{17}`,
-`3 - \boxed{17}`, `\boxed{17} + 1 = 18` and `\boxed{17}^2` state another number than the one in the mark, so they state
-none.
+The sign before a mark belongs to its value: `x = -\boxed{20}` states -20. A dash that is a bullet or stands behind a
+label is no sign. `2\boxed{17}`, `3 - \boxed{17}` and `\boxed{17} + 1 = 18` state another number than the one in the
+mark, so they state none.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
-from envs.grading.doubts import denies_next, is_called_wrong, is_denied, is_taken_back
-from envs.grading.number import MAX_TEXT, contradicts, is_rounded, parse_number
+from envs.grading.doubts import CORRECTIONS, GUESSES, denies_next, is_called_wrong, is_denied, is_taken_back
+from envs.grading.number import MAX_TEXT, contradicts, parse_number, strip_markup
 
 MAX_BOXED = 20_000  # characters of a reply in which several boxes may be members of one answer
 CLAUSE = 160  # characters before a declaration that are searched for doubts
@@ -23,68 +23,78 @@ _HASH = re.compile(
     r"|(?![0-9]{1,2}[.)]\s+[A-Za-z*])"  # a heading: #### 1. Set up
     r"(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500}))"
 )
-_REVISED = re.compile(  # behind the last mark, perhaps behind its unit
+_REVISED = re.compile(  # behind the last mark
+    rf"^[\s*_$.}}\])]*(?:(?:{CORRECTIONS}|no|well)\b[\s,.:…!-]*)+[^\n.!?]{{0,80}}?[0-9]", re.IGNORECASE
+)
+_OFFERED = re.compile(  # behind the last mark, perhaps behind its unit
     r"^[\s*_$.,;:?!}\])(\"'/–—-]*(?:(?P<unit>[A-Za-z%]{1,20})(?:\s[A-Za-z]{2,20})?[\s*_$.,;:?!}\])(\"'/–—-]*)??"
-    r"(?:\b(?:hmm+|hm|wait|actually|sorry|oops|no|or|rather|well|maybe|perhaps|possibly|alternatively|otherwise|else|unless|"
-    r"if\s+not|(?:(?:it|this|that|which|the\s+answer)\s+)?(?:could|might|may)(?:\s+(?:also|well))?\s+be)\b[\s,.:…!-]*)+"
-    r"(?P<others>[^\n.!?]{0,100}?[0-9][^\n]*)",
+    r"(?:\b(?:or|rather|alternatively|otherwise|else|unless|if\s+not|"
+    rf"(?:(?:it|this|that|which|the\s+answer)\s+)?{GUESSES})\b[\s,.:…!-]*)+(?P<others>[^\n]*)",
     re.IGNORECASE,
 )
-_QUANTITY = re.compile(
-    r"(?<![\w.])(?P<number>[-−]?(?:[0-9]+\s[0-9]+/[0-9]+|[0-9](?:[0-9,./]*[0-9])?))\s?(?P<unit>\\?%|[A-Za-z]{0,20})"
+_NUMBER_BEHIND = re.compile(r"\s*(?P<others>[-−]?[0-9][0-9.,]*)[\s.]*")  # all of the text behind the last mark
+_PART_END = re.compile(r"[.!?](?:\s|$)|[,;]\s|\)|\bor\b", re.IGNORECASE)
+_ALTERNATIVE = re.compile(
+    r"(?:(?:it|that|this|the\s+answer)(?:\s+is|['’]s|\s+should\s+be)\s+|(?:is|be)\s+|maybe\s+|possibly\s+)?"
+    r"(?P<near>(?:about|approximately|roughly|≈|\\approx)\s*)?"
+    r"(?P<number>[-−]?(?:[0-9]|\\[dtc]?frac)(?:.*[0-9}])?)\s?(?P<unit>\\?%|[A-Za-z]{0,20})",
+    re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
+_OTHER_LETTER = re.compile(
+    r"[\s$*]*(?:,|/|&|\b(?:or|and)\b)\s*(?:(?:or|and)\s)?[\s$*]*\(?(?P<letter>[A-Z])\)?[$*.!)]*\s*(?:\n|$)"
+)
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
-_LINE_START = re.compile(r"^[\s>#]*(?:[-*+•]\s+|\(?[0-9A-Za-z]{1,2}\)\s*|[1-9][0-9]?\.\s*)?")  # of a quotation, a list
+_LINE_START = re.compile(
+    r"^[\s>#]*(?:[-*+•·–—]\s+|\(?[0-9A-Za-z]{1,2}\)\s*|[1-9][0-9]?\.\s*)?"
+)  # of a quotation, a list
 _SPACE = r"(?:\s|\\[,;:! ])"
 _WRAPPER = (
     r"[({]|\\(?:left|right|displaystyle|q?quad|mathbf|mathrm|text|textbf|textit|boldsymbol|bm|[bB]igl?)(?![A-Za-z])"
 )
 _OPENING = re.compile(rf"(?:{_SPACE}|{_WRAPPER}|[$\[*_`\"“]|\\[(\[])*$")  # between a sign and a mark
-_LETTER = r"(?<![A-Za-z\\])[A-Za-z]"
 _REACH = 60  # characters before a mark in which a factor stands
-_NUMBERED = re.compile(r"\b(?:problem|part|question|step|case|exercise|task|no\.?|answer)\s*#?[0-9]{1,3}\s+$", re.I)
-_FACTOR = re.compile(  # the end of what stands before a mark
-    rf"(?:[0-9](?:{_SPACE}|{_WRAPPER})*|[0-9]\$|[0-9][.,]|{_LETTER}(?:[({{]|\\left)*|{_LETTER}_\{{?|(?<!\\)\)"
-    r"|\^\s*\{[^{}]*\}"
+_LETTER = r"(?<![A-Za-z\\])[A-Za-z]"
+_FACTOR = re.compile(  # the end of what stands before a mark: a factor that touches it, or an operator
+    rf"(?:(?:[0-9]|{_LETTER}|\\pi|\([^()]*[-+*/^][^()]*\)|[_^]\s*\{{[^{{}}]*\}}|\\(?:[dtc]?frac|binom|sqrt)(?:\{{[^{{}}]*\}}){{1,2}})"
+    rf"(?:[({{]|\\left|\\[bB]igl?)*|\b0\.|{_LETTER}_"
     rf"|(?:[0-9)}}]|{_LETTER})(?:\*|\s\*\s)"
-    r"|(?:[/^×÷·⋅±≠√]|!=|\\(?:times|cdot|div|pm|mp|ast|neq?|pi|sin|cos|tan|log|ln|exp|binom|sqrt|[dtc]?frac)(?![A-Za-z])"
-    rf"(?:\s*(?:\{{[^{{}}]*\}}|\[[0-9]\])){{0,2}})(?:{_SPACE}|{_WRAPPER}|\$)*"
-    r"|\b(?:plus|minus|negative|times|over|divided\s+by|multiplied\s+by|modulo|mod)[\s$(]+)$",
+    r"|(?:[/^×÷·⋅±≠√]|!=|\\(?:times|cdot|div|pm|mp|ast|neq?|sin|cos|tan|log|ln|exp)(?![A-Za-z])"
+    r"|\\sqrt(?:\[[0-9]\])?|\\(?:binom|[dtc]?frac)(?:\s*\{[^{}]*\})?"
+    rf")(?:{_SPACE}|{_WRAPPER}|\$)*"
+    r"|\b(?:minus|negative)[\s$(]+|[0-9)}\]$]\s*\b(?:plus|times|over|divided\s+by|multiplied\s+by|modulo|mod)[\s$(]+)$",
     re.IGNORECASE,
 )
+_EQUALS = re.compile(r"(?:[=≈<>≤≥&→⇒]|\\(?:approx|to|implies|Rightarrow|[lg]eq?|therefore))$")
 _BEFORE_SIGN = re.compile(
-    r"(?:[=:≈<>≤≥&→⇒]|\b(?:is|are|was|be|equals?)|\\(?:approx|to|implies|Rightarrow|[lg]eq?|therefore))$", re.IGNORECASE
+    r"(?:[:,.;!?]|\b(?:is|are|was|be|equals?|gives?|makes?|gets?|yields?|find|have|has|to|of|and|or|so|thus|hence|then))$",
+    re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]{2}[*_`.,;!?]*$")
+_LABEL = re.compile(r"[A-Z][A-Za-z]*\.?\s?#?[0-9]{0,3}")  # Step 3, Q3
+_WORD = re.compile(r"[^\W\d_]{2}[*_`.,;:!?]*$")
+_END = r"(?=[\s$)}\]]*(?:$|[.,;!?=)\]]|\\[)\]\\]))"
 _OPERAND = (
-    r"\s*(?:\\?\$\s*)?[-−]?"
-    r"(?:[0-9]|\(\s*[-−]?(?:[0-9]|[a-z]\b)|\\(?:[dtc]?frac|sqrt|pi|f?box)|[b-hj-zA-HJ-Z](?![A-Za-z'’]))"
+    rf"\s*(?:\\?\$\s*)?[-−]?(?:(?:[0-9][0-9.,]*|\(\s*[-−]?(?:[0-9.]+|[a-z])\)|[b-hj-z](?![A-Za-z'’])){_END}"
+    r"|\\(?:[dtc]?frac|sqrt|pi|f?box))"
 )
-_CLOSING = re.compile(rf"(?:{_SPACE}|[$)}}\]`]|_(?![0-9{{])|\*\*|\\[)\]]|\\(?:right|q?quad)(?![A-Za-z]))*")
-_DIRECTLY_BEHIND = re.compile(r"[.,]?[0-9]|[abiknxyz](?![A-Za-z])|\(\s*[-−]?[0-9]+\s*\)")
+_CLOSING = re.compile(rf"(?:{_SPACE}|[$)}}\]`]|_(?![0-9{{])|\*\*|\\[)\]]|\\right(?![A-Za-z]))*")
+_DIRECTLY_BEHIND = re.compile(r"[.,]?[0-9]|[abiknxyz](?![A-Za-z])")
 _OPERATION = re.compile(
-    rf"(?:[-−+/÷×·⋅*]|\*\*|\\(?:times|cdot|div|pm|mp|ast)(?![A-Za-z])){_OPERAND}"
-    r"|\^\s*\{?\s*-?[0-9A-Za-z](?![A-Za-z])|\\(?:pi|sqrt|[dtc]?frac)(?![A-Za-z])|\?"
+    rf"(?:[-−+×÷·⋅*]|\*\*|\\(?:times|cdot|div|pm|mp|ast)(?![A-Za-z])){_OPERAND}|/(?!\s*[a-z]){_OPERAND}"
+    r"|\^\s*\{?\s*-?[0-9A-Za-z](?![A-Za-z])|\\(?:pi|sqrt|[dtc]?frac)(?![A-Za-z])|\?[\s*_`$)]*$"
     rf"|(?:plus|minus|times|over|divided\s+by|multiplied\s+by|modulo|mod)\b{_OPERAND}|(?:squared|cubed|factorial)\b"
 )
-_OTHER_NUMBER = re.compile(
-    r"(?:=|[,;/]?\s*(?:and\b|&)?)\s*\(?\s*([-−]?\$?[0-9][0-9.,/]*?)\s*\)?[.!$\s]*(?:$|[,;]\s*[0-9])"
-)
+_OTHER_NUMBER = re.compile(r"(?:=|[,;/]?\s*(?:and\b|&)?)\s*([-−]?\$?[0-9][0-9.,/]*?)[.!$\s]*(?:$|[,;]\s*[0-9])")
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "final answer", "result"))
 _OTHER_KEYS = frozenset(
-    (
-        *("reasoning", "reason", "thought", "thoughts", "explanation", "steps", "rationale", "work", "check"),
-        *("unit", "units", "confidence", "certainty"),
-    )
+    ("reasoning", "reason", "thought", "thoughts", "explanation", "steps", "rationale", "unit", "units")
 )
+_NUMBER_KEYS = frozenset(("confidence", "certainty"))
 
 
 def marked_texts(reply: str) -> Iterator[str]:
     r"""Yield the text in each mark, `-20` for `-\boxed{20}`.
 
-    It is "" for a mark that is empty, too long, never closed, part of an expression, denied by
-    the words before it or called wrong behind it.
+    It is "" for a mark that is empty, too long, never closed, part of an expression, denied before it or behind it.
     """
     for start, end, text in _marks(reply):
         before, behind = reply[max(0, start - CLAUSE) : start], reply[end : end + CLAUSE]
@@ -104,25 +114,45 @@ def text_behind_marks(reply: str) -> str:
 
 
 def is_revised(behind: str, text: str) -> bool:
-    """Whether what is behind the last mark, which holds `text`, goes back on it for another number.
+    """Whether what is behind the last mark, which holds `text`, takes it back or offers another answer.
 
-    So "Hmm, or 27", "; maybe 27" and "Wait, it is 9" do, but not the same number once more, ", or 25%" of 1/4, nor the
-    same quantity in another unit, " minutes, or 2 hours".
+    "Wait, it is 9" does, and so do "; maybe 27" with another plain number than that of the mark and "or D" beside C.
+    A quantity in another unit, " minutes, or 2 hours", and what is no plain number offer none.
     """
-    if is_taken_back(behind):
+    if is_taken_back(behind) or _REVISED.search(behind[:CLAUSE]):
         return True
-    match = _REVISED.search(behind[:CLAUSE])
-    if match is None:
+    plain = _TEXT_COMMAND.sub(r"\1", behind[:CLAUSE]) if "\\" in behind else behind[:CLAUSE]
+    letter = strip_markup(text).strip("(). ")
+    if len(letter) == 1 and letter.isupper() and (other := _OTHER_LETTER.match(plain)):
+        return other["letter"] != letter
+    match, value = _OFFERED.match(plain) or _NUMBER_BEHIND.fullmatch(behind), parse_number(text)
+    if match is None or value is None:
         return False
-    value, unit = parse_number(text), (match["unit"] or "").lower().rstrip("s")
-    for other in _QUANTITY.finditer(_SENTENCE_END.split(match["others"], maxsplit=1)[0]):
-        if unit and other["unit"] and unit != other["unit"].lower().rstrip("s"):
+    unit = (match["unit"] or "").lower().rstrip("s") if match.re is _OFFERED else ""
+    has_comma = "," in plain[: match.start("others")]
+    for part in _PART_END.split(match["others"]):
+        alternative = _ALTERNATIVE.fullmatch(part.strip(" \t$*_`(\"'?!.").removesuffix("\\"))
+        if alternative is None or (number := parse_number(alternative["number"])) is None:
             continue
-        number = parse_number(other["number"].replace("−", "-"))
-        is_same = value is not None and number in ((value, 100 * value) if "%" in other["unit"] else (value,))
-        if not is_same and not ("." in other["number"] and is_rounded(value, other["number"])):
+        other_unit = alternative["unit"].lower().rstrip("s")
+        if other_unit and other_unit[-1] != "%" and other_unit != unit and (unit or has_comma):
+            continue
+        if not _is_same(value, text, number, alternative):
             return True
     return False
+
+
+def _is_same(value: Fraction, text: str, number: Fraction, alternative: re.Match[str]) -> bool:
+    """Whether an alternative is the value of a mark, `text`, in another form: 25% of 1/4, or rounded."""
+    if parse_number(f"{alternative['number']} {alternative['unit']}") == value:  # 1 million
+        return True
+    is_percent = "%" in alternative["unit"]
+    if is_percent != ("%" in text) and number != value:
+        value, number = (100 * value, number) if is_percent else (value, 100 * number)
+    places = max(len(one.rstrip(" %$").partition(".")[2]) for one in (text, alternative["number"]))
+    if not places and not is_percent:
+        return value == number
+    return abs(value - number) * (1 if alternative["near"] else 2) < Fraction(1, 10**places)
 
 
 def same_line_boxes(reply: str) -> list[str]:
@@ -166,17 +196,17 @@ def value_in_context(before: str, text: str, behind: str) -> str:
         if (is_sign := _is_sign(head[:-1], line[len(head) :])) is None:
             return ""
         return _negate(text) if is_sign and head[-1] != "+" else text
-    return "" if _FACTOR.search(line[-_REACH:]) and not _NUMBERED.search(line) else text
+    return "" if _FACTOR.search(line[-_REACH:]) else text
 
 
 def _is_sign(before: str, behind: str) -> bool | None:
     """Whether the dash between two texts is a sign: False for punctuation, None for an operator."""
-    head, is_spaced = _OPENING.sub("", before), behind[:1].isspace()
-    if not head or _BEFORE_SIGN.search(head):
+    head = _OPENING.sub("", before)
+    if not head or _EQUALS.search(head):
         return True
-    if _WORD.search(head) or head[-1] in ".,;!?":
-        return not is_spaced and head != before
-    return None
+    if _BEFORE_SIGN.search(head):
+        return head != before and not behind[:1].isspace()
+    return False if _WORD.search(head) or _LABEL.fullmatch(head) else None
 
 
 def _negate(text: str) -> str:
@@ -265,7 +295,8 @@ def json_answer(reply: str) -> str | None:
             return None
     keys = [str(pair[0]).lower() for pair in pairs]
     values = [pair[1] for pair in pairs if str(pair[0]).lower() in _ANSWER_KEYS]
-    if not values or not set(keys) <= _ANSWER_KEYS | _OTHER_KEYS:
+    numbers = [key for key, (_, value) in zip(keys, pairs, strict=True) if isinstance(value, int | float)]
+    if not values or not set(keys) <= _ANSWER_KEYS | _OTHER_KEYS | _NUMBER_KEYS.intersection(numbers):
         return None
     is_single = len(values) == 1 and isinstance(values[0], str | int | float) and not isinstance(values[0], bool)
     return str(values[0]).strip()[:MAX_TEXT] if is_single else ""

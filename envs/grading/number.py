@@ -65,7 +65,9 @@ _LITERAL = re.compile(
     rf"|\s*(?:\\times|\\cdot|[×*x])\s*10\s*\^\s*(?:\{{\s*(?P<power>{_EXPONENT})\s*\}}|(?P<power1>{_EXPONENT})))?)"
 )
 _PLAIN = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,18}))?")
-_DOUBTS_EQUALS = re.compile(r"\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})|=.*\band\b")  # x \neq 18; 17, x = 18
+_DOUBTS_EQUALS = re.compile(
+    r"^[-−]?[0-9][0-9.,/]*:\s|\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})|=.*\band\b"
+)  # x \neq 18; 17, x = 18
 _HAS_MARKUP = re.compile(r"[\\$€£¥{~°−⁄*_`]")
 _ARGUMENT = r"\s*(?:\{([^{}]*)\}|([0-9]))"
 FRACTION = re.compile(rf"\\[dtc]?frac{_ARGUMENT}{_ARGUMENT}")  # groups: numerator 1 or 2, denominator 3 or 4
@@ -120,7 +122,7 @@ def parse_number(text: str) -> Fraction | None:
         if not tail or _is_unit(tail):
             return _value(match)
         approximation = _ROUNDED.fullmatch(tail) if match["bottom"] or match["part"] else None
-        if approximation and is_rounded(_value(match), approximation["number"]):
+        if approximation and _is_rounded(_value(match), approximation["number"]):
             return _value(match)
         if not (tail.isascii() and tail[-1] not in ").") and _is_tail(tail, value := _value(match)):
             return value
@@ -151,12 +153,12 @@ def plain_fractions(text: str) -> str:
             continue
         plain += f"{text[position : match.start()]}{match['top']}/{match['bottom']}"
         position = match.end()
-        if approximation and is_rounded(Fraction(top, bottom), approximation["number"]):
+        if approximation and _is_rounded(Fraction(top, bottom), approximation["number"]):
             plain, position = plain + (approximation["unit"] or ""), approximation.end("close")
     return plain + text[position:]
 
 
-def is_rounded(value: Fraction | None, number: str) -> bool:
+def _is_rounded(value: Fraction | None, number: str) -> bool:
     """Whether a number with a decimal point is `value` to the last of its digits."""
     near, places = _decimal(number.lstrip("-−")), len(number.partition(".")[2])
     return value is not None and abs(value - (-near if number[0] in "-−" else near)) < Fraction(1, 10**places)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from envs.grading.integer import declared_integer
+from envs.grading.math import verify
 
 
 @pytest.mark.parametrize(
@@ -95,3 +98,53 @@ def test_a_natural_reply_declares_its_integer(reply: str) -> None:
 )
 def test_several_values_a_hedge_and_a_denial_do_not_declare_an_integer(reply: str) -> None:
     assert declared_integer(reply) != 143
+
+
+@pytest.mark.parametrize(
+    ("value", "reply"),
+    [
+        (42, "1. 6+6 = \\boxed{12}\n2. 12 + 30 = \\boxed{42}\n\nFinal answer: 42"),
+        (42, "Step 1: \\boxed{36}\nStep 2: \\boxed{42}\n\n**Final Answer:** \\boxed{42}"),
+        (42, "1) \\boxed{36}\n2) \\boxed{42}\n\n#### 42"),
+        (42, "Intermediate answer: 36. Final answer: 42."),
+        (42, "\\boxed{36}\n\nNext, add 6.\n\n\\boxed{42}"),
+        (143, "Step 1 answer: 130\nStep 2 answer: 13\nFinal answer: 143"),
+        (42, '{"answer": "42 apples"}'),
+        (42, '{"answer": "$42"}'),
+        (42, '{"answer": "\\\\boxed{42}"}'),
+        (42, '{"answer": "6*7 = 42"}'),
+        (42, "\\boxed{16}, \\boxed{17}\n\nBut neither fits, as 6 × 7 is larger.\n\n42"),
+        (143, "84 + 59 = 142\n\nLet me add once more.\n\n84 + 59 = 143"),
+        (42, "\\boxed{42} is not wrong."),
+        (42, "\\boxed{42}? Yes."),
+    ],
+)
+def test_the_result_of_an_earlier_step_is_no_rival(value: int, reply: str) -> None:
+    assert declared_integer(reply) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "reply"),
+    [
+        (17, "perhaps <answer>17</answer>"),
+        (17, "84-67=16\n84-67=18\n84-67=17"),
+        (17, "#### 16\n#### 17"),
+        (17, "Final answer: 16\nFinal answer: 17"),
+        (17, "Final answer: 16. Final answer: 17."),
+        (17, "\\boxed{16}\n\nFinal answer: \\boxed{16} \\boxed{17}"),
+        (17, "Perhaps the answer is 17"),
+        (17, "The answer is 16.\nThe answer is 17."),
+        (17, "#### 16\nFinal answer: 17"),
+    ],
+)
+def test_guesses_and_lists_declare_no_integer(value: int, reply: str) -> None:
+    assert declared_integer(reply) != value
+
+
+@pytest.mark.parametrize("piece", [" ", "\n", "-", "7", "(", ",;", "wait ", "= 3 ", "a"])
+@pytest.mark.parametrize("head", ["answer is 3 ", "\\boxed{3", "3\nCheck: 3 = 3 "])
+def test_what_follows_a_value_is_read_in_linear_time(head: str, piece: str) -> None:
+    start = time.process_time()
+    declared_integer(head + piece * (80_000 // len(piece)))
+    verify(head + piece * (80_000 // len(piece)), "3", symbolic=False)
+    assert time.process_time() - start < 2.0
