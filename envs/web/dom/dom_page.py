@@ -182,8 +182,8 @@ class DomPage:
                 document.open_nodes.discard(dialog)
                 document.focus = None
             return
-        action = attrs.get("formaction") or form.attrs.get("action", "") or document.url
-        url = self._address_within(action)
+        action = attrs.get("formaction", form.attrs.get("action", ""))
+        url = self._address_within(action) if action.strip() else document.url
         data = document.fields.form_data(form, button)
         target = attrs.get("formtarget") or form.attrs.get("target", "")
         if method == "post":

@@ -148,12 +148,34 @@ def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(engines: Any) -
     assert dom == chromium and "again and again" in dom[0] and "leads out" in dom[1]
 
 
-def test_a_script_may_take_a_form_for_itself_whatever_its_address(engines: Any) -> None:
-    html = """<form id=f action=https://list.example/><button>Join</button></form><p id=p></p>
-        <script>f.onsubmit = event => { event.preventDefault(); p.textContent = "joined" }</script>"""
+@pytest.mark.parametrize("listens", ["f.onsubmit = take", "addEventListener('submit', take)"])
+def test_a_script_may_take_a_form_for_itself_whatever_its_address(listens: str, engines: Any) -> None:
+    html = f"""<form id=f action=https://list.example/><button>Join</button></form><p id=p></p>
+        <script>const take = event => {{ event.preventDefault(); p.textContent = "joined" }}; {listens}</script>"""
     _, chromium = engines
-    assert results_of(chromium, {"/": html}, ("Join",)) == ["/"]
+    assert results_of(chromium, {"/": html}, ("Join", "Join")) == ["/", "/"]
     assert "joined" in pages.texts(chromium)
+
+
+@pytest.mark.parametrize("address", ["mailto:a@b.c", "tel:1", "about:blank", "data:text/plain,x"])
+def test_a_script_may_take_a_link_of_another_scheme_for_itself(address: str, engines: Any) -> None:
+    html = f"""<a href="{address}" onclick="p.textContent = 'ran'; return false">Script</a> <a href="{address}">Link</a>
+        <p id=p></p>"""
+    _, chromium = engines
+    words = f"the address {address!r} leads out of this site and cannot be opened"
+    assert results_of(chromium, {"/": html}, ("Script", "Link", "Script")) == ["/", words, "/"]
+    assert "ran" in pages.texts(chromium)
+
+
+def test_a_form_without_an_address_is_sent_to_its_page_whatever_the_base(engines: Any) -> None:
+    html = """<base href=https://phish.example/><form method=post><button>Post</button></form>
+        <form action=https://phish.example/><button formaction="" formmethod=post>Button</button></form>"""
+    for page in engines:
+        site = pages.Pages({"/": html})
+        page.open(site)
+        for name in ("Post", "Button"):
+            pages.click(page, name)
+        assert [request.method for request in site.requests] == ["GET", "POST", "POST"]
 
 
 def test_both_engines_have_the_same_keys(engines: Any) -> None:
