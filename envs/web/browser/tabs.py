@@ -44,7 +44,7 @@ class Tabs:
         deliver: Takes what a page tells its site with an observation: a path and a form, URL-encoded.
         acting: The page on which an action is made; it knows how many tabs that opens.
         reading: What the last action has led to, until `take_reading` or another action.
-        refusal: The address of a form or link that leads out of the site and to which the last action has not led; or None.
+        refusal: The address out of the site that a form or link has and to which the last action has not led; or None.
         failure: Why the last page that could not be loaded was not, in Chromium's words: "net::ERR_NAME_NOT_RESOLVED".
     """
 

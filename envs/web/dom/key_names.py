@@ -26,10 +26,7 @@ KEYS = frozenset(
         "\r",
     )
 )
-MODIFIERS = frozenset(
-    """Alt AltGraph AltLeft AltRight Control ControlLeft ControlOrMeta ControlRight Meta MetaLeft MetaRight Shift ShiftLeft
-    ShiftRight""".split()
-)
+MODIFIERS = frozenset(name for name in KEYS if name.startswith(("Alt", "Control", "Meta", "Shift")))
 
 
 def check_key(key: str) -> None:
