@@ -138,14 +138,32 @@ def test_neither_engine_leaves_the_site(address: str, engines: Any) -> None:
         assert results_of(page, {"/": html, "/in": "in"}, acts) == [*[words] * 5, "/", "/in"]
 
 
-def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(engines: Any) -> None:
+def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(
+    engines: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     html = {
-        "/": "<a href=/loop>Loop</a> <a href=/out>Out</a>",
+        "/": "<a href=/loop>Loop</a> <a href=/out>Out</a> <a href=/none>None</a>",
         "/loop": "-> /loop",
         "/out": "-> https://phish.example/pay",
+        "/none": "-> http://[",
     }
-    dom, chromium = (results_of(page, html, ("Loop", "Out", "Loop")) for page in engines)
-    assert dom == chromium and "again and again" in dom[0] and "leads out" in dom[1]
+    dom, chromium = (results_of(page, html, ("Loop", "Out", "Loop", "None")) for page in engines)
+    assert dom == chromium and "again and again" in dom[0] and "leads out" in dom[1] == dom[3]
+    assert capfd.readouterr().err == ""
+
+
+def test_both_engines_ask_for_paths_beyond_ascii_as_pages_write_them(engines: Any) -> None:
+    html = {
+        "/": "<a href=/to>Redirection</a> <a href=/\u65e5\u672c/%25>Link</a>",
+        "/to": "-> /\u65e5\u672c?q=\u00e9 1",
+    }
+    for page in engines:
+        for name, path in (("Redirection", "/\u65e5\u672c"), ("Link", "/\u65e5")):
+            site = pages.Pages(html)
+            page.open(site)
+            pages.click(page, name)
+            assert site.requests[-1].path.startswith(path)
+            assert site.requests[-1].query == ({"q": ("\u00e9 1",)} if name == "Redirection" else {})
 
 
 @pytest.mark.parametrize("listens", ["f.onsubmit = take", "addEventListener('submit', take)"])
