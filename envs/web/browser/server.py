@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from envs.web.site import Request, Response, Site
 
@@ -97,15 +97,15 @@ class _OpenSite:
         """Answer a request, with status 500 if the site's code raises or its response cannot be sent."""
         with self._lock:
             try:
-                return _answer_of(self._site.respond(request), request.path)
+                return _answer_of(self._site.respond(request))
             except (Exception, SystemExit) as error:
                 if self.error is None:
                     self.error, self.traceback = error, error.__traceback__
                 return _Answer(500, b"<h1>The site has failed</h1>")
 
 
-def _answer_of(response: Response, path: str) -> _Answer:
-    """What is sent for a response to a request for `path`. Raises TypeError and ValueError if it cannot be sent."""
+def _answer_of(response: Response) -> _Answer:
+    """What is sent for a response. Raises TypeError and ValueError if it cannot be sent."""
     if not isinstance(response, Response):
         raise TypeError(f"a site responds with a Response, not with {response!r:.80}")
     if not isinstance(response.html, str):
@@ -114,18 +114,10 @@ def _answer_of(response: Response, path: str) -> _Answer:
         raise ValueError(f"Response.status is a number from 200 to 999, not {response.status!r}")
     if not response.kind.isascii() or not response.kind.isprintable():
         raise ValueError(f"Response.kind is a media type such as text/html, not {response.kind!r:.80}")
-    status, location = (303, _redirection(path, response.location)) if response.location else (response.status, "")
     body = response.body or response.html.encode("utf-8", "replace")
-    return _Answer(status, body, response.kind, location, bool(response.body))
-
-
-def _redirection(path: str, location: str) -> str:
-    """The address to which a response to a request for `path` leads, as a header can hold it."""
-    try:
-        address = urljoin(path, location.strip())
-    except ValueError:  # no address at all, such as "http://[": the browser says so
-        address = location
-    return quote(address, safe=string.punctuation, errors="replace")
+    location = re.sub("[\t\n\r]", "", response.location.strip())  # as in an address of a page
+    location = quote(location, safe=string.punctuation, errors="replace")
+    return _Answer(303 if location else response.status, body, response.kind, location, bool(response.body))
 
 
 class _Server(ThreadingHTTPServer):

@@ -13,6 +13,7 @@ from envs.web.dom.dom_page import DomPage
 from envs.web.dom.key_names import KEYS
 from envs.web.page import Element, Page, PageError, Row, Snapshot, Text
 from tests.support import pages
+from tests.support.addresses import ELSEWHERE, WITHIN
 from tests.support.web_scripts import SITES, make
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
@@ -124,9 +125,7 @@ def test_the_way_back_is_the_same(acts: tuple[str, ...], engines: Any) -> None:
     assert dom == chromium and any("first page" in each for each in dom)
 
 
-@pytest.mark.parametrize(
-    "address", ["https://phish.example/pay", "//phish.example/pay", "http://127.0.0.1:81/", "mailto:a@b.c", "http://["]
-)
+@pytest.mark.parametrize("address", ELSEWHERE)
 def test_neither_engine_leaves_the_site(address: str, engines: Any) -> None:
     html = f"""<a href="{address}">Link</a> <form action="{address}"><input name=q aria-label=Field><button>Get</button></form>
         <form action="{address}" method=post><button>Post</button></form>
@@ -136,6 +135,18 @@ def test_neither_engine_leaves_the_site(address: str, engines: Any) -> None:
     words = f"the address {address!r} leads out of this site and cannot be opened"
     for page in engines:
         assert results_of(page, {"/": html, "/in": "in"}, acts) == [*[words] * 5, "/", "/in"]
+
+
+@pytest.mark.parametrize("address", WITHIN)
+def test_both_engines_read_an_address_within_the_site_alike(address: str, engines: Any) -> None:
+    html = f"""<a href="{address}">Link</a> <a href=/go>Redirection</a> <form action="{address}"><button>Get</button></form>
+        <form action="{address}" method=post><button>Post</button></form>"""
+    for page in engines:
+        for name in ("Link", "Redirection", "Get", "Post"):
+            site = pages.Pages({"/": html, "/go": f"-> {address}", "/pay": "paid"})
+            page.open(site)
+            pages.click(page, name)
+            assert site.requests[-1].path == "/pay", name
 
 
 def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(
