@@ -265,7 +265,7 @@ class DomPage:
 
 
 def _join(base: str, address: str) -> str | None:
-    """The path and query of an address on a page of the site at `base`, as a browser reads it; None for another site's."""
+    """The path and query of an address on a page of the site at `base`, as a browser reads it, or None."""
     address = _UNREAD.sub("", address.strip(_SPACES))
     scheme = _SCHEME.match(address)
     if scheme is not None:
