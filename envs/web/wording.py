@@ -49,6 +49,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the arguments of each call in short
     "report_impossible": (),
 }
 MAX_SAID = 60  # characters of a name that a call may say
+MAX_NUMBERS = 10  # of elements with one name, in a message
+_BEFORE_NUMBER = '+-["(#'
 _TEXTS = ("text", "option", "key", "direction")
 _SHORT_NAMES = {"switch_tab": "tab", "report_impossible": "impossible"}
 _LONG_NAMES = {_SHORT_NAMES.get(name, name): name for name in _WORDS}
@@ -69,7 +71,7 @@ def parse_words(line: str, elements: Sequence[Element] = ()) -> Sequence[TextCal
     """Read a call in short style, such as `type 3 old lamp` or `click Save`; none if the first word is no call.
 
     Of the elements that may be called by name (`indices_by_name`), the one with the longest name that fits is meant.
-    Raises ToolError for a call of an element by neither a number nor such a name.
+    Raises ToolError for a call of an element by neither such a name nor what begins as a number.
     """
     word, *_ = line.split(maxsplit=1) or [""]
     name = _LONG_NAMES.get(word)
@@ -85,7 +87,7 @@ def parse_words(line: str, elements: Sequence[Element] = ()) -> Sequence[TextCal
             longest = max(fitting, key=len)
             words = [str(indices[longest]), *filter(None, [argument.removeprefix(longest).strip()])]
         elif words and isinstance(_number(words[0]), str):
-            raise ToolError(_no_name(argument, elements, is_whole=len(keys) == 1))
+            _check_number(argument, elements, is_whole=len(keys) == 1)
     values = {key: text if key in _TEXTS else _number(text) for key, text in zip(keys, words, strict=False)}
     return (TextCall(name, json.dumps(values)),)
 
@@ -102,9 +104,15 @@ def _begins(argument: str, name: str, *, is_whole: bool) -> bool:
     return argument == name or (not is_whole and argument.startswith(f"{name} "))
 
 
-def _no_name(argument: str, elements: Sequence[Element], *, is_whole: bool) -> str:
-    """Say why no element is meant by what a call begins with, or is as a whole."""
+def _check_number(argument: str, elements: Sequence[Element], *, is_whole: bool) -> None:
+    """Raise ToolError if a call begins with, or is as a whole, the name of an element or no kind of number."""
     names = {name for each in elements if _begins(argument, name := " ".join(each.name.split()), is_whole=is_whole)}
+    if any(names) or not argument.lstrip(_BEFORE_NUMBER)[:1].isdigit():
+        raise ToolError(_no_name(argument, elements, names, is_whole=is_whole))
+
+
+def _no_name(argument: str, elements: Sequence[Element], names: set[str], *, is_whole: bool) -> str:
+    """Say why no element is meant by a call in which these names of elements stand."""
     word = argument if len(argument) <= MAX_SAID else f"{argument[:MAX_SAID]}..."
     if not any(names):
         what = f"is named {word!r}" if is_whole else f"has a name with which {word!r} begins"
@@ -113,7 +121,8 @@ def _no_name(argument: str, elements: Sequence[Element], *, is_whole: bool) -> s
     numbers = [str(index) for index, each in enumerate(elements, 1) if " ".join(each.name.split()) == name]
     if len(numbers) == 1:
         return f"element {numbers[0]} cannot be called by its name, {name[:MAX_SAID]!r}; give its number"
-    return f"several elements are named {name[:MAX_SAID]!r}: {', '.join(numbers)}; give the number of one"
+    listing = ", ".join([*numbers[:MAX_NUMBERS], *["..."] * (len(numbers) > MAX_NUMBERS)])
+    return f"several elements are named {name[:MAX_SAID]!r}: {listing}; give the number of one"
 
 
 def _number(text: str) -> int | str:

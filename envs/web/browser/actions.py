@@ -78,7 +78,7 @@ class PageActions:
         place = await self._evaluate("target", index, self._origins, element.role, element.name)
         if "error" in place:
             raise refusal(index, place)
-        if place["leaves"]:
+        if place["leaves"] is not None:
             raise PageError(f"the address {place['leaves'][:80]!r} leads out of this site and cannot be opened")
         mouse = self._live_tabs.page.mouse
         if place.get("guarded"):
@@ -183,7 +183,7 @@ class PageActions:
             if "ERR_TOO_MANY_REDIRECTS" in tabs.failure:
                 raise PageError("the page leads to itself again and again and cannot be shown")
             raise PageError("the page leads out of this site and cannot be opened")
-        if tabs.refusal:
+        if tabs.refusal is not None:
             raise PageError(f"the address {tabs.refusal[:80]!r} leads out of this site and cannot be opened")
         return result
 

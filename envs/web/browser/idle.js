@@ -79,22 +79,34 @@
     take, post: (path, values) => {
       if (posts.push([path, new URLSearchParams(values).toString()]) === 1) unsent = later(flush, UNSENT_MS);
     }})});
-  // The address of a form that leads out of the site, which is not sent, until it is asked for. A script may take the form
-  // for itself, so this comes after the listeners of the page.
-  let refused = "";
-  addEventListener("submit", event => {
-    const form = event.target, attr = (node, name) => node?.getAttribute(name);
-    if (event.defaultPrevented || window !== window.top || form.tagName !== "FORM") return;
-    if ((attr(event.submitter, "formmethod") || attr(form, "method") || "").toLowerCase() === "dialog") return;
-    const address = attr(event.submitter, "formaction") || attr(form, "action") || "";
+  // The address of a form that leads out of the site, or of a link that does by no HTTP, until it is asked for; null for
+  // none. Neither is sent or followed. A script may take both for itself, so this comes after all listeners of the page.
+  let refused = null;
+  const listen = addEventListener.bind(window), unlisten = removeEventListener.bind(window);
+  const getAttribute = Element.prototype.getAttribute;  // a form's own may be a field of that name
+  const attr = (node, name) => node ? getAttribute.call(node, name) : null;
+  const linkAddress = event => {
+    const link = event.isTrusted ? event.composedPath().find(each => each.tagName === "A" && each.href) : null;
+    return !link || link.hasAttribute("download") || /^https?:$/.test(link.protocol) ? null : attr(link, "href");
+  };
+  const formAddress = ({target: form, submitter}) => {
+    if (form.tagName !== "FORM") return null;
+    if ((attr(submitter, "formmethod") || attr(form, "method") || "").toLowerCase() === "dialog") return null;
+    return (attr(submitter, "formaction") ?? attr(form, "action") ?? "").trim() || null;  // without one: the document's own
+  };
+  const refuse = event => {
+    if (event.defaultPrevented || window !== window.top) return;
+    const address = event.type === "submit" ? formAddress(event) : linkAddress(event);
     const origins = window[Symbol.for("turnwise.origins")] ?? [];
-    if (!window[Symbol.for("turnwise.walk")]?.leaves(address, origins)) return;
+    if (address === null || !window[Symbol.for("turnwise.walk")]?.leaves(address, origins)) return;
     event.preventDefault();
     refused = address;
-  });
+  };
+  for (const type of ["click", "submit"])
+    listen(type, () => { unlisten(type, refuse); listen(type, refuse); }, true);  // the last of the window's listeners
   Object.defineProperty(window, Symbol.for("turnwise.refused"), {value: () => {
     const address = refused;
-    refused = "";
+    refused = null;
     return address;
   }});
   // Whether another document has been asked for; what is shown is then not what an action has led to.

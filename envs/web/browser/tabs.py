@@ -23,12 +23,12 @@ _INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{va
 _SETTLE = """async ([limit, reads, name, values]) => {
   const of = name => window[Symbol.for("turnwise." + name)];
   const perform = name ? (of("walk") ?? {})[name] ?? of(name) : () => null;
-  if (!perform) return [0, null, "absent", null, [], ""];
+  if (!perform) return [0, null, "absent", null, [], null];
   const result = perform(...values);
-  if (result?.error) return [0, null, result, null, [], ""];
+  if (result?.error) return [0, null, result, null, [], null];
   const opened = await of("idle")?.(limit) ?? 0, walk = of("walk");
   const text = reads && !opened && walk && !of("leaving")?.() ? walk.read() : null;
-  return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? [], of("refused")?.() ?? ""];
+  return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? [], of("refused")?.() ?? null];
 }"""
 ABSENT = "absent"  # what a page cannot do, because it has no walk
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
@@ -44,7 +44,7 @@ class Tabs:
         deliver: Takes what a page tells its site with an observation: a path and a form, URL-encoded.
         acting: The page on which an action is made; it knows how many tabs that opens.
         reading: What the last action has led to, until `take_reading` or another action.
-        refusal: The address of a form that leads out of the site and that the last action has not sent; else "".
+        refusal: The address out of the site that a form or link has and to which the last action has not led; or None.
         failure: Why the last page that could not be loaded was not, in Chromium's words: "net::ERR_NAME_NOT_RESOLVED".
     """
 
@@ -55,7 +55,8 @@ class Tabs:
         self.place = 0
         self.has_crashed = False
         self.acting: Any = None
-        self.refusal = self.failure = ""
+        self.refusal: str | None = None
+        self.failure = ""
         self._requests: set[Any] = set()
         self._opened = self._expected = self._overdue = 0
         self._last_count = 0  # of the opened, by the actions before this one
@@ -131,7 +132,7 @@ class Tabs:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_S
-        self.reading, self.refusal = None, ""
+        self.reading, self.refusal = None, None
         outcome: Any = None
         acting, self.acting = self.acting, None
         while self.pages and (remaining_s := end - loop.time()) > 0:
@@ -141,7 +142,7 @@ class Tabs:
                 changes, reads, step, name = self._changes, all(map(_is_document, self._requests)), name, ""
                 idle = page.evaluate(_SETTLE, [1000 * remaining_s, reads, step, values])
                 opened, text, result, verdict, posts, refusal = await asyncio.wait_for(idle, remaining_s + 2.0)
-                self.refusal = self.refusal or refusal
+                self.refusal = refusal if self.refusal is None else self.refusal
                 for path, form in posts:
                     self.deliver(path, form)
                 outcome = outcome or result or verdict

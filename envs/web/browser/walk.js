@@ -283,8 +283,9 @@
       dx += frame.x + view.frameElement.clientLeft;
       dy += frame.y + view.frameElement.clientTop;
     }
-    const href = node.tagName === "A" && node.href ? node.href : "";
-    return {x: x + dx, y: y + dy, leaves: href && leaves(href, origins) ? attr(node, "href") : ""};
+    // An address of another scheme, which a script may take for itself, is left to the page and to `idle.js`.
+    const isRefused = node.tagName === "A" && [":", "http:", "https:"].includes(node.protocol) && leaves(node.href, origins);
+    return {x: x + dx, y: y + dy, leaves: isRefused ? attr(node, "href") : null};
   };
   // Whether a click at this point of the viewport still reaches the element, now that the pointer is there.
   const aim = (index, x, y) => {
@@ -331,7 +332,7 @@
   const target = (index, origins, role, name) => {
     guarded = null;
     const place = locate(index, origins, role, name);
-    if (place.error || place.leaves || window.length) return place;
+    if (place.error || place.leaves !== null || window.length) return place;
     hear();  // again after a `document.open`, which takes the listeners away; else this changes nothing
     guarded = {index, verdict: null};
     return {...place, guarded: true};

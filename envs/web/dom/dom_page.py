@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
@@ -14,6 +15,9 @@ from envs.web.page import PageError, Snapshot
 from envs.web.site import Request, Site
 
 MAX_REDIRECTS = 10
+_SPACES = "".join(map(chr, range(33)))  # around an address
+_UNREAD = re.compile("[\t\n\r]")  # wherever it stands in one
+_SCHEME = re.compile("([A-Za-z][A-Za-z0-9+.-]*):")
 _UNTYPED = CHECK_TYPES | BUTTON_TYPES | {"file"}
 
 
@@ -182,8 +186,8 @@ class DomPage:
                 document.open_nodes.discard(dialog)
                 document.focus = None
             return
-        action = attrs.get("formaction") or form.attrs.get("action", "") or document.url
-        url = self._address_within(action)
+        action = attrs.get("formaction", form.attrs.get("action", ""))
+        url = self._address_within(action) if action.strip() else document.url
         data = document.fields.form_data(form, button)
         target = attrs.get("formtarget") or form.attrs.get("target", "")
         if method == "post":
@@ -261,13 +265,20 @@ class DomPage:
 
 
 def _join(base: str, address: str) -> str | None:
-    """The path and query of an address on a page of the site at `base`; None if it is of another site, or of none."""
-    try:
-        url = urljoin(base, address.strip())
-        parts = urlsplit(url)
-    except ValueError:  # no address at all, such as "http://["
+    """The path and query of an address on a page of the site at `base`, as a browser reads it, or None."""
+    address = _UNREAD.sub("", address.strip(_SPACES))
+    scheme = _SCHEME.match(address)
+    if scheme is not None:
+        if scheme[1].lower() != "http":
+            return None
+        address = address[scheme.end() :]  # without a host it is relative
+    start = address.partition("#")[0].partition("?")[0]
+    path = start.replace("\\", "/")
+    if path.startswith("//"):  # a host
         return None
-    return None if parts.scheme or parts.netloc else url
+    if path and not path.startswith("/"):
+        path = f"./{path}"  # so that nothing in it is a scheme
+    return "/" + urljoin(base, path + address[len(start) :]).lstrip("/")
 
 
 def _request(url: str, form: list[tuple[str, str]] | None = None) -> Request:

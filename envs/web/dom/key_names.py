@@ -6,7 +6,7 @@ from string import ascii_uppercase, digits
 
 from envs.web.page import PageError
 
-MAX_SHOWN = 40  # characters of a wrong name in the message
+MAX_LENGTH = 40  # of a combination, in characters; of a longer one the message shows as many
 _NAMES = """
     Alt AltGraph AltLeft AltRight ArrowDown ArrowLeft ArrowRight ArrowUp AudioVolumeDown AudioVolumeMute
     AudioVolumeUp Backquote Backslash Backspace BracketLeft BracketRight CapsLock Comma ContextMenu Control
@@ -26,13 +26,16 @@ KEYS = frozenset(
         "\r",
     )
 )
+MODIFIERS = frozenset(name for name in KEYS if name.startswith(("Alt", "Control", "Meta", "Shift")))
 
 
 def check_key(key: str) -> None:
-    """Raise PageError for what is neither a key nor a combination of keys, such as `Control+Shift+A`."""
-    if not all(name in KEYS for name in _names_of(key)):
+    """Raise PageError for what is neither a key nor a key after modifiers, each once, such as `Control+Shift+A`."""
+    *modifiers, last = _names_of(key[: MAX_LENGTH + 1])
+    names = {last, *modifiers}
+    if len(key) > MAX_LENGTH or last not in KEYS or not MODIFIERS.issuperset(modifiers) or len(names) <= len(modifiers):
         raise PageError(
-            f"{key[:MAX_SHOWN]!r} is no key; keys are named Enter, Tab, Space, ArrowDown, Backspace, a, ..., "
+            f"{key[:MAX_LENGTH]!r} is no key; keys are named Enter, Tab, Space, ArrowDown, Backspace, a, ..., "
             "and a combination Control+a"
         )
 

@@ -141,6 +141,15 @@ def _objects(text: str) -> list[Any]:
     return items
 
 
+def _is_address(url: str) -> bool:
+    """Whether a page can have this address; not if its host or port is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _read_task(item: Any, name: str, folder: Path) -> WebTask:
     if not isinstance(item, Mapping):
         raise ValueError("it is no object")
@@ -154,7 +163,7 @@ def _read_task(item: Any, name: str, folder: Path) -> WebTask:
     judgement = read_judgement(item.get("eval") or {})
     task = WebTask(name, start, " ".join(intent.split()), judgement)
     for url in task.addresses():
-        if urlsplit(url).scheme not in PORTS or not urlsplit(url).hostname:
+        if not _is_address(url):
             raise ValueError(f"{url!r} is no address such as http://127.0.0.1:8000/; urls= names what stands for it")
     split = str(item.get("split", ""))
     if split and split not in SPLITS:

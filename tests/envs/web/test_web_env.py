@@ -235,6 +235,19 @@ def test_a_name_that_means_no_element_is_said_to(line: str, words: str) -> None:
     assert parse_words("click", elements)[0].arguments == "{}"
 
 
+@pytest.mark.parametrize("number", ["1.0", "+1", '"1"', "[1]", "(1)", "#1", "12345678901"])
+def test_what_begins_as_a_number_is_no_name(number: str) -> None:
+    """Whether it is a number is for the tool to say."""
+    for line in (f"click {number}", f"type {number} abc"):
+        arguments = json.loads(parse_words(line, [Element(1, "textbox", "Name")])[0].arguments)
+        assert arguments["element"] == number
+
+
+def test_a_message_names_ten_of_many_elements_with_one_name() -> None:
+    with pytest.raises(ToolError, match=r"named 'Save': 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, \.\.\.; give the number"):
+        parse_words("click Save", [Element(place, "button", "Save") for place in range(1, 1000)])
+
+
 def test_an_unknown_tool_is_answered_with_those_that_are_offered() -> None:
     env = begin("press")
     (message,), *_ = env.step(assistant(tool_calls=[("nope", {})]))

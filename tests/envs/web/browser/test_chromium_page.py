@@ -9,8 +9,6 @@ import pytest
 from envs.web.browser.executable import find_browser
 from envs.web.dom.dom_page import DomPage
 from envs.web.page import PageError, Row, Snapshot
-from envs.web.site import Request, Response
-from sandboxes.source_files import user_code_line
 from tests.support.pages import Pages, click, element, texts
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
@@ -255,39 +253,3 @@ def test_a_browser_that_is_not_there_is_one_line(tmp_path):
     own.write_text("")
     own.chmod(0o755)
     assert find_browser(str(own)) == str(own) and find_browser(None, str(own)) == str(own)
-
-
-class Faulty(Pages):
-    """A site whose code fails on the path `/bug`."""
-
-    def respond(self, request: Request) -> Response:
-        if request.path == "/bug":
-            raise KeyError("my bug")
-        return super().respond(request)
-
-
-@pytest.mark.parametrize(
-    "html",
-    [
-        "<a href=/bug>Go</a>",
-        "<form method=post action=/bug><button>Go</button></form>",
-        "<button onclick=\"fetch('/bug')\">Go</button>",
-        "<button onclick=\"window[Symbol.for('turnwise.outbox')].post('/bug', {a: 1})\">Go</button>",
-        "<a href=/on>Go</a>",
-    ],
-)
-def test_an_exception_of_the_sites_code_is_raised_in_the_environment(html, page, capfd):
-    """It is the site's, as without a browser, and neither the policy's turn nor the browser's fault."""
-    page.open(Faulty({"/": html, "/on": "-> /bug"}))
-    with pytest.raises(KeyError, match="my bug") as error:
-        click(page, "Go")
-    assert user_code_line(error.value).startswith(__file__)
-    page.open(Pages({"/": "<p>next</p>"}))
-    assert texts(page) == ["next"] and capfd.readouterr().err == ""
-
-
-def test_an_exception_on_the_first_page_is_raised_too(page):
-    site = Faulty({})
-    site.start = "/bug"
-    with pytest.raises(KeyError, match="my bug"):
-        page.open(site)

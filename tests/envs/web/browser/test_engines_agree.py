@@ -13,6 +13,7 @@ from envs.web.dom.dom_page import DomPage
 from envs.web.dom.key_names import KEYS
 from envs.web.page import Element, Page, PageError, Row, Snapshot, Text
 from tests.support import pages
+from tests.support.addresses import ELSEWHERE, WITHIN
 from tests.support.web_scripts import SITES, make
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
@@ -124,9 +125,7 @@ def test_the_way_back_is_the_same(acts: tuple[str, ...], engines: Any) -> None:
     assert dom == chromium and any("first page" in each for each in dom)
 
 
-@pytest.mark.parametrize(
-    "address", ["https://phish.example/pay", "//phish.example/pay", "http://127.0.0.1:81/", "mailto:a@b.c", "http://["]
-)
+@pytest.mark.parametrize("address", ELSEWHERE)
 def test_neither_engine_leaves_the_site(address: str, engines: Any) -> None:
     html = f"""<a href="{address}">Link</a> <form action="{address}"><input name=q aria-label=Field><button>Get</button></form>
         <form action="{address}" method=post><button>Post</button></form>
@@ -138,26 +137,79 @@ def test_neither_engine_leaves_the_site(address: str, engines: Any) -> None:
         assert results_of(page, {"/": html, "/in": "in"}, acts) == [*[words] * 5, "/", "/in"]
 
 
-def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(engines: Any) -> None:
+@pytest.mark.parametrize("address", WITHIN)
+def test_both_engines_read_an_address_within_the_site_alike(address: str, engines: Any) -> None:
+    html = f"""<a href="{address}">Link</a> <a href=/go>Redirection</a> <form action="{address}"><button>Get</button></form>
+        <form action="{address}" method=post><button>Post</button></form>"""
+    for page in engines:
+        for name in ("Link", "Redirection", "Get", "Post"):
+            site = pages.Pages({"/": html, "/go": f"-> {address}", "/pay": "paid"})
+            page.open(site)
+            pages.click(page, name)
+            assert site.requests[-1].path == "/pay", name
+
+
+def test_both_engines_say_the_same_of_pages_that_cannot_be_shown(
+    engines: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     html = {
-        "/": "<a href=/loop>Loop</a> <a href=/out>Out</a>",
+        "/": "<a href=/loop>Loop</a> <a href=/out>Out</a> <a href=/none>None</a>",
         "/loop": "-> /loop",
         "/out": "-> https://phish.example/pay",
+        "/none": "-> http://[",
     }
-    dom, chromium = (results_of(page, html, ("Loop", "Out", "Loop")) for page in engines)
-    assert dom == chromium and "again and again" in dom[0] and "leads out" in dom[1]
+    dom, chromium = (results_of(page, html, ("Loop", "Out", "Loop", "None")) for page in engines)
+    assert dom == chromium and "again and again" in dom[0] and "leads out" in dom[1] == dom[3]
+    assert capfd.readouterr().err == ""
 
 
-def test_a_script_may_take_a_form_for_itself_whatever_its_address(engines: Any) -> None:
-    html = """<form id=f action=https://list.example/><button>Join</button></form><p id=p></p>
-        <script>f.onsubmit = event => { event.preventDefault(); p.textContent = "joined" }</script>"""
+def test_both_engines_ask_for_paths_beyond_ascii_as_pages_write_them(engines: Any) -> None:
+    html = {
+        "/": "<a href=/to>Redirection</a> <a href=/\u65e5\u672c/%25>Link</a>",
+        "/to": "-> /\u65e5\u672c?q=\u00e9 1",
+    }
+    for page in engines:
+        for name, path in (("Redirection", "/\u65e5\u672c"), ("Link", "/\u65e5")):
+            site = pages.Pages(html)
+            page.open(site)
+            pages.click(page, name)
+            assert site.requests[-1].path.startswith(path)
+            assert site.requests[-1].query == ({"q": ("\u00e9 1",)} if name == "Redirection" else {})
+
+
+@pytest.mark.parametrize("listens", ["f.onsubmit = take", "addEventListener('submit', take)"])
+def test_a_script_may_take_a_form_for_itself_whatever_its_address(listens: str, engines: Any) -> None:
+    html = f"""<form id=f action=https://list.example/><button>Join</button></form><p id=p></p>
+        <script>const take = event => {{ event.preventDefault(); p.textContent = "joined" }}; {listens}</script>"""
     _, chromium = engines
-    assert results_of(chromium, {"/": html}, ("Join",)) == ["/"]
+    assert results_of(chromium, {"/": html}, ("Join", "Join")) == ["/", "/"]
     assert "joined" in pages.texts(chromium)
 
 
+@pytest.mark.parametrize("address", ["mailto:a@b.c", "tel:1", "about:blank", "data:text/plain,x"])
+def test_a_script_may_take_a_link_of_another_scheme_for_itself(address: str, engines: Any) -> None:
+    html = f"""<a href="{address}" onclick="p.textContent = 'ran'; return false">Script</a> <a href="{address}">Link</a>
+        <p id=p></p>"""
+    _, chromium = engines
+    words = f"the address {address!r} leads out of this site and cannot be opened"
+    assert results_of(chromium, {"/": html}, ("Script", "Link", "Script")) == ["/", words, "/"]
+    assert "ran" in pages.texts(chromium)
+
+
+def test_a_form_without_an_address_is_sent_to_its_page_whatever_the_base(engines: Any) -> None:
+    html = """<base href=https://phish.example/><form method=post><button>Post</button></form>
+        <form action=https://phish.example/><button formaction="" formmethod=post>Button</button></form>"""
+    for page in engines:
+        site = pages.Pages({"/": html})
+        page.open(site)
+        for name in ("Post", "Button"):
+            pages.click(page, name)
+        assert [request.method for request in site.requests] == ["GET", "POST", "POST"]
+
+
 def test_both_engines_have_the_same_keys(engines: Any) -> None:
-    for key in ("Foo", "Ctrl+W", "Nokey", "a+", "", "\u00fc", "x" * 50):
+    wrong = ("Foo", "Ctrl+W", "Nokey", "a+", "", "\u00fc", "x" * 50, "a+b", "Tab+a", "Shift+Shift", "Alt+Alt+a")
+    for key in (*wrong, "+".join("a" * 8000), "Shift+" * 8000 + "a"):
         errors = []
         for page in engines:
             page.open(pages.Pages({"/": "x"}))
@@ -166,5 +218,5 @@ def test_both_engines_have_the_same_keys(engines: Any) -> None:
             errors.append(str(error.value))
         assert errors[0] == errors[1] and "is no key" in errors[0]
     _, chromium = engines
-    for key in sorted(KEYS):
+    for key in (*sorted(KEYS), "Control++", "Control+Shift+Alt+Meta+ArrowDown"):
         chromium.press(key)

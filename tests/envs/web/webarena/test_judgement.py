@@ -88,6 +88,8 @@ def test_files_are_lists_or_lines_and_placeholders_get_addresses(tmp_path):
     ("change", "arguments", "reason"),
     [
         ({}, {}, "'__SITE__/a' is no address"),
+        ({"start_url": "http://127.0.0.1:99999/"}, {}, "t.json, task 7: 'http://127.0.0.1:99999/' is no address"),
+        ({"start_url": "http://["}, {}, r"t.json, task 7: 'http://\[' is no address"),
         ({"start_url": "http://example.org/"}, {}, "is not on this machine; name its host by hosts=example.org"),
         ({"start_url": "http://127.0.0.1:1 |AND| http://127.0.0.1:2"}, {}, "several pages; skip_unsupported=true"),
         ({"intent": ""}, {}, "task 7: intent is missing"),
