@@ -15,7 +15,7 @@ from envs.episodes.guide import Guide
 from envs.grading.math import RULES, Rule, official_answer, verify
 from envs.grading.number import parse_number
 from envs.grading.symbolic import workers
-from envs.grading.vote import vote
+from envs.math.vote import vote
 from envs.types import Message, Outcome, Task, assistant, final_text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"

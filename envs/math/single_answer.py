@@ -9,7 +9,7 @@ from envs.episodes.guide import Guide
 from envs.grading.declaration import collections_in, find_declaration
 from envs.grading.exact import collection_key
 from envs.grading.math import verify
-from envs.grading.vote import vote
+from envs.math.vote import vote
 from envs.types import Message, Outcome, final_text
 
 

@@ -14,12 +14,12 @@ from pydantic import Field
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task
-from envs.web.answers import is_right
 from envs.web.case import Case, Draw, Grade, Kind, Step
 from envs.web.dom.dom_page import DomPage
 from envs.web.engines import ENGINES
 from envs.web.page_task import PageTask
 from envs.web.script import call_of, element_of
+from envs.web.sites.answers import is_right
 from envs.web.sites.verification import changes, partial_score
 from envs.web.view import View
 from envs.web.wording import INVALID, REPLY, RULES, words_of

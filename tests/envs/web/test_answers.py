@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from envs.web.answers import is_right
+from envs.web.sites.answers import is_right
 from tests.support.web_scripts import make
 
 
