@@ -58,7 +58,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
     "web/Mail-v0 kind=archive level=0 max_turns=4": ["--updates", "30", *ROOM],
     "web/Board-v0 kind=triage level=0 max_turns=5": ["--updates", "25"],
-    "web/Access-v0 kind=revoke level=0 max_turns=4": ["--updates", "40", *ROOM],
+    "web/Access-v0 kind=revoke level=0 max_turns=4": ["--updates", "40"],
     "web/Calendar-v0 kind=cancel level=0 max_turns=4": ["--updates", "30", *ROOM],
     "web/Wiki-v0 kind=hops level=0 max_turns=3": ["--updates", "15", *MORE_THAN_CHANCE],
     "web/Shop-v0 kind=look-up level=0 max_turns=3": ["--updates", "15", *MORE_THAN_CHANCE],
@@ -98,8 +98,8 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/Kuhn-v0": ["--updates", "40", "--opponent", "random"],
     "multi/IteratedDilemma-v0": ["--updates", "40", "--opponent", "tit_for_tat"],
     "multi/TicTacToe-v0": ["--updates", "40", "--opponent", "random"],  # against itself it goes round in circles
-    "multi/Negotiation-v0": ["--updates", "120", "--opponent", "conceder"],
-    "multi/Leduc-v0": ["--updates", "120", "--opponent", "random"],
+    "multi/Negotiation-v0": ["--updates", "40", "--opponent", "conceder"],
+    "multi/Leduc-v0": ["--updates", "40", "--opponent", "random"],
     "multi/ConnectFour-v0 rows=3 columns=4 connect=3": ["--updates", "40", "--opponent", "random"],
     "tools/Clarify-v0": ["--updates", "40"],
     "tools/Search-v0": ["--updates", "30", *FROM_RECALL],  # from random weights greedy replies begin at 0.99
