@@ -15,6 +15,7 @@ from envs.types import Task, user
 HUB = data.Hub("openai/openai_humaneval", "openai_humaneval", "test", "7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544")
 FIELDS = ("task_id", "prompt", "canonical_solution", "test", "entry_point")
 VAL = 4  # one of this many training rows belongs to "val"
+_DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 
 
 class HumanEval(UnitTestEnv):
@@ -64,15 +65,16 @@ class HumanEval(UnitTestEnv):
 
 
 def _task(id: str, row: data.Row) -> Task:
-    if "check" not in _function_names(parse_field(row, "field 'test'", row.fields["test"])):
+    if not {"check", "*"}.intersection(_function_names(parse_field(row, "field 'test'", row.fields["test"]))):
         raise ValueError(f"{row.source}: field 'test' defines no function check(candidate), which runs the tests")
     name, solution = row.fields["entry_point"], row.fields["prompt"] + row.fields["canonical_solution"]
     names = _function_names(parse_field(row, "field 'prompt' with 'canonical_solution'", solution))
-    if name not in names:
-        functions = f"; they define {', '.join(names)}" if names else ""
+    if name not in names and "*" not in names:
+        functions = [name for name, node in names.items() if isinstance(node, _DEFINITIONS)]
+        defined = f"; they define {', '.join(functions)}" if functions else ""
         raise ValueError(
             f"{row.source}: field 'entry_point' is {name!r}, which the fields 'prompt' and 'canonical_solution' do not "
-            f"define{functions}"
+            f"define{defined}"
         )
     metadata = {name: row.fields[name] for name in ("prompt", "test", "entry_point")}
     metadata |= {"name": row.fields["task_id"], "source": row.source}
@@ -80,14 +82,14 @@ def _task(id: str, row: data.Row) -> Task:
     return Task(id, (user(prompt),), row.fields["canonical_solution"], metadata)
 
 
-def _function_names(module: ast.Module) -> list[str]:
-    """The names that a module binds to functions: those of definitions, imports and plain assignments."""
-    names: list[str] = []
-    for statement in module.body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.append(statement.name)
-        elif isinstance(statement, ast.Assign):
-            names += [target.id for target in statement.targets if isinstance(target, ast.Name)]
-        elif isinstance(statement, ast.ImportFrom):
-            names += [alias.asname or alias.name for alias in statement.names]
+def _function_names(module: ast.Module) -> dict[str, ast.AST]:
+    """The names that code could bind to functions, wherever in it: of definitions, imports and assignments."""
+    names: dict[str, ast.AST] = {}
+    for node in ast.walk(module):
+        if isinstance(node, _DEFINITIONS):
+            names[node.name] = node
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names[node.id] = node
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: node for alias in node.names}
     return names

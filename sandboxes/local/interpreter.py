@@ -35,7 +35,7 @@ def serve() -> NoReturn:
             os._exit(0)
         reply = interpreter.handle(request)
         if getpid() != own_pid:  # the code has forked, and the child must neither reply nor read the next request
-            end(0)
+            end(1 if reply["error"] else 0)
         codec.write_all(CHANNEL, codec.frame(json.dumps(reply).encode()))
 
 

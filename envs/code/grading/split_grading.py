@@ -37,6 +37,9 @@ class Case(NamedTuple):
     expected: Any
 
 
+_LACKING = re.compile(r"the program defines no function `\w{1,60}`")
+
+
 class Call(NamedTuple):
     """The arguments of one call, positional and by keyword; plain data."""
 
@@ -96,13 +99,15 @@ class Grade:
 
     @property
     def blind_summary(self) -> str:
-        """`summary` without what an exception says, which may be an argument: `5/8 right; ValueError`.
+        """`summary` without what the program says, which may be an argument of a call: `5/8 right; ValueError`.
 
-        Only the types of Python's own exceptions are named, as a program can name its own after an argument. The errors
-        of a program that could not be loaded, and so got no call, are shown whole.
+        Of an exception only the type is named, and that only if it is one of Python's own. Of a program without the
+        function, what it defines is left out.
         """
-        answers, error = self.run.answers, self.error
-        if self.first_failure is not None and self.first_failure < len(answers) and answers[self.first_failure].error:
+        error = self.error
+        if lacking := _LACKING.match(error):
+            error = lacking[0]
+        elif error and error not in ("timeout", "the program ended"):
             name = error.partition(":")[0]
             kind = getattr(builtins, name, None)
             error = name if isinstance(kind, type) and issubclass(kind, BaseException) else "an exception"

@@ -17,10 +17,12 @@ from __future__ import annotations
 import ast
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, cast
 
 from envs.code.grading.sandbox_programs import read_program
@@ -35,12 +37,13 @@ MAX_USES = 100  # of a session: tests may leave something behind
 # Values that no test accepts all of, unless it accepts any.
 PROBES: tuple[Any, ...] = (None, float("nan"), 0, True, "", [], -1)
 PROBE_S = 1.0  # wall seconds of the tests on one probe; a test that does not end does not accept it
-MAX_CONSTANTS = 20  # of a test's own that are probed too
+MAX_PROBES = 60  # values
+CHECK_S = 5.0  # wall seconds for all probes of a suite; one that is slower is taken as sound
 
 Calls = tuple[tuple[Call, ...], ...]  # by test
 
 _recordings: dict[tuple[UnitTestSuite, int | None], Calls] = {}  # None: the calls are the same for every seed
-_sound_suites: set[UnitTestSuite] = set()  # that have been checked
+_faults: dict[UnitTestSuite, str] = {}  # of suites that have been checked: why one is refused, "" for a sound one
 _lock = threading.Lock()
 log = logging.getLogger(__name__)
 
@@ -113,17 +116,25 @@ def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite, seed: int) -> Calls
     calls = _recordings.get((suite, None)) or _recordings.get((suite, seed))
     if calls is not None:
         return calls
+    if fault := _faults.get(suite):
+        raise ValueError(fault)
     arguments = (suite.setup, suite.reference, suite.function, suite.tests, seed)
     result = _call_examiner(sandbox, "record", *arguments, timeout_s=TESTS_S)
     if not result.ok:
         raise ValueError(f"{suite.name}: its tests cannot be recorded: {result.error or result.status}")
     reports, drew = cast(Any, result.value)
-    if errors := {error for error, _ in reports if error}:
+    errors = {error for error, _ in reports if error}
+    if "NotPlain" in errors:
+        raise ValueError(
+            f"{suite.name}: its tests pass objects to {suite.function}, but arguments must be plain data, such as "
+            "numbers, texts and lists; leave this row out"
+        )
+    if errors:
         raise ValueError(f"{suite.name}: its own solution fails the tests with {', '.join(sorted(errors))}")
     if len(_recordings) >= MAX_RECORDINGS:
         _recordings.clear()
     calls = tuple(tuple(Call(*call) for call in test_calls) for _, test_calls in reports)
-    if suite not in _sound_suites:
+    if suite not in _faults:
         _check_suite(sandbox, suite, calls, seed)
     _recordings[suite, seed if drew else None] = calls
     return calls
@@ -131,35 +142,49 @@ def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite, seed: int) -> Calls
 
 def _check_suite(sandbox: Sandbox, suite: UnitTestSuite, calls: Calls, seed: int) -> None:
     """Raise ValueError if all tests pass whatever is returned; log a reference that would not pass as a reply."""
-    for value in _probe_values(suite):
+    deadline, fault = time.monotonic() + CHECK_S, ""
+    for value in _probe_values(suite, calls):
         probe_run = SubmissionRun(tuple(Answer(value) for test_calls in calls for _ in test_calls))
         if any(map(any, _run_tests(sandbox, suite, seed, calls, probe_run, timeout_s=PROBE_S))):
+            break
+        if time.monotonic() > deadline:
             break
     else:
         name = suite.function
         fix = f"compare its value in an assertion, such as `assert {name}(...) == ...` without brackets around it"
-        raise ValueError(f"{suite.name}: its tests pass whatever {name} returns; {fix}")
-    grade = _grade_from(calls, sandbox, [suite.reference], suite, CPU_S, seed)
+        fault = f"{suite.name}: its tests pass for every value that was tried in place of what {name} returns; {fix}"
     with _lock:
-        is_new = suite not in _sound_suites
-        if len(_sound_suites) >= MAX_RECORDINGS:
-            _sound_suites.clear()
-        _sound_suites.add(suite)
+        is_new = suite not in _faults
+        if len(_faults) >= MAX_RECORDINGS:
+            _faults.clear()
+        _faults[suite] = fault
+    if fault:
+        raise ValueError(fault)
+    grade = _grade_from(calls, sandbox, [suite.reference], suite, CPU_S, seed)
     if is_new and not grade.is_correct:
-        reason = grade.error or "replies return plain data, and what they change in place is not seen"
+        reason = grade.error or (
+            f"of a reply the tests see only what {suite.function} returns, as plain data: no change of an argument in "
+            "place, and no other function"
+        )
         share = f"{grade.correct} of {grade.total} tests"
         log.warning(
             "%s: its own solution passes %s as replies are graded (%s); leave this row out", suite.name, share, reason
         )
 
 
-def _probe_values(suite: UnitTestSuite) -> Iterator[Any]:
-    """Values that tests should not all accept: some of every kind, then the constants of the tests."""
-    yield from PROBES
+def _probe_values(suite: UnitTestSuite, calls: Calls) -> Iterator[Any]:
+    """Different values that tests should not all accept: some of every kind, arguments, and literals of the tests."""
+    values: dict[str, Any] = {repr(value): value for value in PROBES}
+    for call in (call for test_calls in calls for call in test_calls):
+        values |= {repr(value): value for value in call.args}
     for test in suite.tests:
         with suppress(SyntaxError):  # the sandbox may have a later Python
-            nodes = [node for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Constant)]
-            yield from (node.value for node in nodes[:MAX_CONSTANTS] if node.value is not Ellipsis)
+            for node in ast.walk(ast.parse(test)):
+                with suppress(ValueError, TypeError):  # no literal
+                    value = ast.literal_eval(node)  # type: ignore[arg-type]  # of an expression, as a node of any kind
+                    if value is not Ellipsis:
+                        values[repr(value)] = value
+    yield from islice(values.values(), MAX_PROBES)
 
 
 def _run_tests(

@@ -168,7 +168,7 @@ def test_a_reply_that_does_not_compile_is_invalid_and_one_that_fails_is_not(env:
         ("def f(*given): raise type(f'E{given}', (Exception,), {})", "an exception"),
         ("def f(*given): return object()", "TypeError"),
         ("def f(*given): raise SystemExit", "SystemExit"),
-        ("import nosuch\ndef f(*given): pass", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("import nosuch\ndef f(*given): pass", "ModuleNotFoundError"),
         ("def f(*given):\n  while True: pass", "timeout"),
     ],
 )

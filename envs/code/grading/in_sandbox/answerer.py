@@ -64,7 +64,12 @@ def load(sources, function, tell):
 
 def lacking(module, function):
     """What a program without the function defines instead."""
-    names = [name for name, one in module.__dict__.items() if getattr(one, "__module__", "") == module.__name__]
+    kinds = types.FunctionType, type
+    names = [
+        name
+        for name, one in module.__dict__.items()
+        if isinstance(one, kinds) and one.__module__ == module.__name__ and name == one.__name__
+    ]
     return f"the program defines no function `{function}`" + (f", but `{'`, `'.join(names[:3])}`" if names else "")
 
 

@@ -100,8 +100,12 @@ def fault(test, names):
     return ""
 
 
+class NotPlain(TypeError):
+    """The tests pass an object to the function."""
+
+
 def copied(value):
-    """Copy plain data, as it is now. TypeError for any other."""
+    """Copy plain data, as it is now. NotPlain for any other."""
     kind = type(value)
     if value is None or kind in (bool, int, float, complex, str, bytes):
         return value
@@ -109,7 +113,7 @@ def copied(value):
         return {copied(key): copied(one) for key, one in value.items()}
     if kind in (list, tuple, set, frozenset):
         return kind(map(copied, value))
-    raise TypeError(f"a value of type {kind.__name__} is no plain data")
+    raise NotPlain(f"a value of type {kind.__name__} is no plain data")
 
 
 def answered(kind, value):
