@@ -45,7 +45,8 @@ class Workflow(WorkflowTools):
     Tasks: 14 kinds: six ask (joins by number over up to four tables, filters, pages), eight change something. Of those,
     six are drawn so that they are sometimes refused, by the API or by a rule in the request; then nothing may change.
     Arguments: `tools`: search or all; `found`, the endpoints that a search lists; `level` 0 asks for one value of one
-    row whose number is known (5,000 training tasks), 1, the default, has the 14 kinds; `openapi`, a file of your own
+    row whose number is known (5,000 training tasks), and in short style it offers no tools, only calls as text; 1, the
+    default, has the 14 kinds; `openapi`, a file of your own
     API, with `backend`, `path.py:function` or `module:function`, which returns what carries out the requests of an
     episode, and `tasks`, a JSON-lines file. docs/workflow.md describes all three.
     Splits: a request stands in one split only; in a file of your own, each row names its split.
@@ -99,6 +100,9 @@ class Workflow(WorkflowTools):
                 )
             finish = self._methods["finish"].schema
             self.tools = (*(endpoint.tool for endpoint in endpoints), finish)
+        self._has_text_calls = level == 0 and self.style == "short"  # for a model whose prompts have no room for tools
+        if self._has_text_calls:
+            self.tools = ()
 
     @cached_property
     def _documentation(self) -> BM25:
@@ -297,6 +301,9 @@ class Workflow(WorkflowTools):
             yield calls[first : first + size]
 
     def _message(self, *calls: tuple[str, Any]) -> Message:
+        if self._has_text_calls:
+            ((name, arguments),) = calls
+            return assistant(json.dumps({"name": name, "arguments": arguments}))
         return assistant(tool_calls=list(calls), first_id=32 * self.turns)
 
 

@@ -75,6 +75,20 @@ def test_level_0_asks_for_one_value_of_a_row_whose_number_is_known() -> None:
     env.close()
 
 
+@pytest.mark.parametrize("offer", ["search", "all"])
+def test_level_0_in_short_style_is_called_by_text_and_lists_no_tools(offer: str) -> None:
+    env = envs.make("tools/Workflow-v0", level=0, style="short", tools=offer).unwrapped
+    for index in range(5):
+        _, info = env.reset(seed=0, options={"split": "test", "index": index})
+        assert info["tools"] == []
+        reward = 0.0
+        for message in env.oracle():
+            assert not message.get("tool_calls") and "\n" not in text(message)
+            reward = env.step(message)[1]
+        assert reward == 1.0
+    env.close()
+
+
 def test_level_0_is_none_of_an_api_of_ones_own() -> None:
     with pytest.raises(ValueError, match="level 0 is one of the bundled API; leave it out with openapi="):
         envs.make("tools/Workflow-v0", level=0, openapi="a.json", backend="b:c", tasks="d.jsonl")
