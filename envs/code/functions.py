@@ -35,8 +35,7 @@ class Functions(SubmissionEnv):
     CPU time, memory or output, counts as a wrong answer.
     Metrics: `passed`, the share of the inputs; `timeout`; `raised`, 1 if a call did. With an audit, `suspect`, how many
     kinds of suspicious constructs a right program has, and `suspect/KIND` for each kind.
-    Episode end: after the first reply, with a line on what went wrong that shows no input: of an exception
-    in a call, its type.
+    Episode end: after the first reply, with a line on what went wrong that shows no input: of an exception, its type.
     Arguments: `level` 0 (expressions of numbers and short texts), 1 (expressions over lists and texts), 2 (loops), 3
     and 4 (small algorithms). `timeout`, CPU seconds for all calls; the wall time is at most four times that and two
     seconds more. `audit`: "report" searches right programs for exits, frames, patches and the like, see
