@@ -53,10 +53,11 @@ def as_typed(text: object) -> str:
     return message
 
 
-def check_command(spec: str, env_args: Iterable[str] = ()) -> str:
-    """Return the command that checks the environment `spec` with the `KEY=VALUE` texts of its arguments."""
+def check_command(spec: str, env_args: Iterable[str] = (), data_root: str | None = None) -> str:
+    """Return the command that checks `spec` with the `KEY=VALUE` texts of its arguments and the folder of its data."""
     words = (word for text in env_args for word in ("--env-arg", text))
-    return shlex.join(("python", "-m", "envs", "check", spec, *words))
+    data = ("--data-root", data_root) if data_root else ()
+    return shlex.join(("python", "-m", "envs", "check", spec, *words, *data))
 
 
 def forget_typed() -> None:

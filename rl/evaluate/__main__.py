@@ -142,7 +142,7 @@ def _evaluate(
         log.write(groups)
     if not any(group.trajectories for group in groups):
         is_unclear = args.env and args.policy in SCRIPTS and not _first_errored(groups)[1].error_line
-        hint = f"; `{check_command(args.env, args.env_arg)}` says where" if is_unclear else ""
+        hint = f"; `{check_command(args.env, args.env_arg, args.data_root)}` says where" if is_unclear else ""
         log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}{hint}")
         return 1
     print_report(report)

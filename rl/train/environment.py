@@ -116,7 +116,7 @@ def _first_reset(env: gymnasium.Env, settings: Settings) -> tuple[Messages, Mapp
     try:
         return read_reset(WATCHDOG.step_call(label, reset))
     except Exception as error:
-        command = check_command(settings.env, with_style(settings.env_arg, settings.style))
+        command = check_command(settings.env, with_style(settings.env_arg, settings.style), settings.data_root)
         raise_named(error, label, class_file(type(env.unwrapped)), advice=f"`{command}` says more")
 
 

@@ -13,7 +13,7 @@ import rl.evaluate.__main__
 import rl.train.__main__
 import rl.view
 from rl.cli import run
-from rl.spec_paths import absolute_path, as_typed, forget_typed
+from rl.spec_paths import absolute_path, as_typed, check_command, forget_typed
 
 MOVING = """
 import os
@@ -117,3 +117,10 @@ def test_only_whole_paths_are_shown_as_typed(tmp_path: Path, monkeypatch: pytest
     )
     forget_typed()
     assert as_typed(tmp_path / "r") == str(tmp_path / "r")
+
+
+def test_the_command_that_checks_has_the_arguments_and_the_folder_of_the_data() -> None:
+    command = check_command("code/MBPP-v0", ["timeout=2", "sandbox=local"], "my data")
+    assert command == (
+        "python -m envs check code/MBPP-v0 --env-arg timeout=2 --env-arg sandbox=local --data-root 'my data'"
+    )
