@@ -68,6 +68,7 @@ class ControlTokens:
         heads = {text[:end] for text in folded for end in range(1, len(text))}
         tails = {text[start:] for text in folded for start in range(1, len(text))}
         self._heads, self._tails = ({part for part in parts if not part.isalnum()} for parts in (heads, tails))
+        self._first_letters, self._last_letters = {part[0] for part in self._heads}, {part[-1] for part in self._tails}
         self._longest = max(map(len, folded), default=0)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._normalizer = getattr(backend, "normalizer", None)
@@ -150,9 +151,13 @@ class ControlTokens:
         left, right = len(text) - len(text.lstrip()), len(text.rstrip())
         for end in {right, len(text)}:
             tail = text[max(0, end - most) : end].lower()
+            if self._first_letters.isdisjoint(tail):
+                continue
             cuts |= {end - n + 1 for n in range(1, len(tail) + 1) if tail[-n:] in self._heads}
         for start in {0, left}:
             head = text[start : start + most].lower()
+            if self._last_letters.isdisjoint(head):
+                continue
             cuts |= {start + n - 1 for n in range(1, len(head) + 1) if head[:n] in self._tails}
         return cuts
 

@@ -19,6 +19,7 @@ from agents.reply import calls, compose, parse, split_thinking
 from agents.response_template import parse_response
 from agents.template import QUESTION, ChatTemplate, Ids, dummy_reply
 from agents.tool_calls import FORMATS
+from envs.messages import encode_message
 from envs.types import Message, assistant, call_id, user
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Renderer:
                 log.warning(
                     "the chat template asks for %s calls itself; %s calls are read as well", own.name, form.name
                 )
-        return self._expand(_through_cache(self._cached_open, json.dumps((messages, tools))), messages)
+        return self._expand(_through_cache(self._cached_open, _key(messages, tools)), messages)
 
     def extend(
         self,
@@ -134,7 +135,7 @@ class Renderer:
             not have ended the reply with `end`; then `render` the whole dialogue.
         """
         after = After(closed, thinking, tuple((id, name) for id, name in calls), end, has_system)
-        ids = _through_cache(self._cached_extend, json.dumps((messages, tools)), after)
+        ids = _through_cache(self._cached_extend, _key(messages, tools), after)
         return None if ids is None else self._expand(ids, messages)
 
     def render(self, messages: Sequence[Message], tools: Sequence[dict] = (), *, generation: bool = False) -> Ids:
@@ -290,6 +291,13 @@ class Renderer:
             return None, ending, ""
         cut = len(ending) - len(text) + len(str(self.tokenizer.added_tokens_decoder[first[0]]))
         return first[0], ending[:cut], ending[cut:]
+
+
+def _key(messages: Sequence[Message], tools: Sequence[dict]) -> str:
+    """Messages and tools as JSON; texts alone, as nearly all messages are, by a way that takes a third of the time."""
+    if tools or not all(len(message) == 2 and type(message.get("content")) is str for message in messages):
+        return json.dumps((messages, tools))
+    return f"[[{', '.join(map(encode_message, messages))}], []]"
 
 
 def _through_cache(function: Any, key: str, *more: Any) -> Any:

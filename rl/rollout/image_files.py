@@ -61,10 +61,15 @@ def load(reference: str, folder: Path) -> str:
     return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
+def is_text(message: Any) -> bool:
+    """Whether `message` is one of text alone, as nearly all are."""
+    return type(message) is dict and len(message) == 2 and type(message.get("content")) is str
+
+
 def with_images(value: Any, change: Callable[[str], str]) -> Any:
-    """Return messages, or what holds them, with `change` applied to every image."""
+    """Return messages, or what holds them, with `change` applied to every image; what holds none may be the same."""
     if isinstance(value, list | tuple):
-        return [with_images(one, change) for one in value]
+        return [one if is_text(one) else with_images(one, change) for one in value]
     if not isinstance(value, Mapping):
         return value
     image = image_of(value) if "type" in value else None  # messages, which are most of all, have none

@@ -106,7 +106,7 @@ def _record(
                 "metrics": dict(turn.metrics),
                 "sample_s": round(turn.sample_s, 4),
                 "env_s": round(turn.env_s, 4),
-                **{name: [round(float(x), 5) for x in values] for name, values in turn.streams.items()},
+                **{name: [round(x, 5) for x in values] for name, values in turn.streams.items()},
             }
             for turn in trajectory.turns
         ],
@@ -120,8 +120,8 @@ def _tokens(turn: Turn) -> dict[str, Any]:
     if sampled.counted is not None:
         return {"context_ids": [], "ids": [], "logprobs": [], "versions": [], "tokens": sampled.counted}
     return {
-        "context_ids": list(turn.context),
-        "ids": list(sampled.ids),
+        "context_ids": turn.context,
+        "ids": sampled.ids,
         "logprobs": [round(x, 5) for x in sampled.logprobs],
         "versions": sorted(set(sampled.versions)),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agents.agent import Context, Internal
@@ -278,7 +278,7 @@ class Seat:
             player = self.player
             most_tokens = self._context.max_tokens or player.params.max_tokens
             max_tokens = min(most_tokens, player.max_tokens - len(self._prompt))
-            params = replace(player.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
+            params = player.params.for_reply(max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
             label = f"sampling for {self.label}"
             more: dict[str, Any] = {"images": self._images} if self._images else {}  # not every policy knows any
             if draft := self._draft():

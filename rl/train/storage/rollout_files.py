@@ -12,7 +12,8 @@ from rl.seeds import generator
 from rl.train.storage.durable_files import replace_file
 
 PLAIN_FILES = 100  # of the latest updates; older ones are compressed
-_MOST_AT_ONCE = 4  # files compressed after one update, so that an old run does not stop to compress all it has
+PACK_EVERY = 10  # updates between two looks for files to compress
+_MOST_AT_ONCE = 40  # files compressed at once, so that an old run does not stop to compress all it has
 
 
 def select_groups(groups: Sequence[Group], choice: str, seed: int, update: int) -> list[Group]:
@@ -43,6 +44,8 @@ def write(folder: Path, update: int, text: str) -> None:
     path.write_bytes(content)
     with open(folder / checksums.NAME, "a", encoding="utf-8") as file:
         file.write(checksums.lines([(path.name, checksums.digest(content))]))
+    if update % PACK_EVERY:
+        return
     for old in sorted(folder.glob("update-*.jsonl"))[:-PLAIN_FILES][:_MOST_AT_ONCE]:
         replace_file(old.with_name(f"{old.name}.gz"), gzip.compress(old.read_bytes(), compresslevel=6, mtime=0))
         old.unlink()

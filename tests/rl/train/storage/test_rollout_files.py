@@ -65,6 +65,7 @@ def test_a_wrong_choice_is_named(value: str, tmp_path: Path) -> None:
 def compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run of six updates whose first four files are compressed."""
     monkeypatch.setattr(rollout_files, "PLAIN_FILES", 2)
+    monkeypatch.setattr(rollout_files, "PACK_EVERY", 1)
     return train_run(*flags("Talk", updates=6, schedule="constant", save_every=2), out=tmp_path / "compressed")
 
 
