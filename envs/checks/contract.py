@@ -33,6 +33,7 @@ from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS
 from envs.types import Stop, Task
 
 MAX_COMPARED = 4000  # tasks of a split that are compared with those of the others
+MAX_MADE = 1000  # of them, where each is made when it is read
 WITHOUT_SPEC = "Not able to test alternative render modes"  # Gymnasium's warning on an environment made from a file
 UNPRINTABLE = "\x00\x1b[31m\ud800\u202e'"  # a reply that an environment may repeat
 STOPS = {str(stop) for stop in (Stop.TERMINATED, Stop.TURN_LIMIT, Stop.TIME_LIMIT)}
@@ -77,7 +78,8 @@ def splits(under_test: EnvUnderTest) -> Iterator[str]:
         for split in available_splits(env):
             tasks = env.load(split)
             ids = set()
-            positions = range(0, len(tasks), -(-len(tasks) // MAX_COMPARED))
+            most = MAX_COMPARED if isinstance(tasks, list | tuple) else MAX_MADE
+            positions = range(0, len(tasks), -(-len(tasks) // most))
             for position in positions:
                 task = tasks[position]
                 ids.add(task.id)

@@ -135,7 +135,7 @@ class WebEnv(PageTask):
             return f"{state}; the goal cannot be reached, which you did not report."
         if not outcome.rewards["answer"]:
             return f"{state}; the answer is missing or wrong." if self.case.answer else f"{state}; it could be reached."
-        return f"{state}."
+        return f"{state}; the answer is right." if self.case.answer else f"{state}."
 
     def oracle(self) -> Iterator[Message]:
         """Play the case's script, looking for its elements on the page that is shown."""

@@ -94,7 +94,7 @@ def _files(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
     for name in ("stdlib", "platstdlib"):
         folder = sysconfig.get_path(name, vars={"base": base, "platbase": base, "installed_base": base})
         yield from _files_below(folder, folder, _EXCLUDED.split())
-    for path in mounts.package_paths(packages):
+    for path in mounts.package_paths(tuple(packages)):
         yield from _files_below(path, f"{PACKAGES}/{os.path.basename(path)}", ())
     for tool in _TOOLS.split():
         if program := shutil.which(tool, path="/usr/bin:/bin"):

@@ -77,7 +77,7 @@ class ZygoteClient:
         import_path = mounts.import_path()
         sources = dict(plan.binds)
         if self.tier != "namespaces":  # nothing is shown at another path than its own
-            folders = {os.path.dirname(path) for path in mounts.package_paths(packages)}
+            folders = {os.path.dirname(path) for path in mounts.package_paths(tuple(packages))}
             import_path = import_path[:-1] + sorted(folders)
         return {
             "root": _ROOT,

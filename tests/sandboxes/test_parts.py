@@ -245,10 +245,10 @@ def test_a_memory_group_is_made_limited_and_removed(tmp_path: Path, version: int
 
 def test_packages_are_shown_with_what_they_require_and_no_others() -> None:
     pytest.importorskip("sympy")
-    names = {Path(path).name for path in mounts.package_paths(["sympy"])}
+    names = {Path(path).name for path in mounts.package_paths(("sympy",))}
     assert {"sympy", "mpmath"} <= names
     assert not {"numpy", "pytest", "envs", "sandboxes"} & names
-    assert mounts.package_paths(["no-such-package"]) == []
+    assert mounts.package_paths(("no-such-package",)) == ()
 
 
 def test_every_tier_says_what_it_does_not_cover() -> None:

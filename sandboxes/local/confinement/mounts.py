@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from glob import glob
 from importlib import metadata
 from importlib.util import find_spec
@@ -57,7 +58,7 @@ def plan(packages: Sequence[str]) -> Plan:
     if base != "/usr":
         binds += [(path, path) for path in (f"{base}/lib", f"{base}/lib64", executable) if os.path.isdir(path)]
         binds.append((executable, executable))
-    binds += [(path, f"{PACKAGES}/{os.path.basename(path)}") for path in package_paths(packages)]
+    binds += [(path, f"{PACKAGES}/{os.path.basename(path)}") for path in package_paths(tuple(packages))]
     hidden = [path for pattern in _HIDDEN for path in glob(pattern)]
     purelib = sysconfig.get_path("purelib", vars={"base": base, "platbase": base})
     hidden += [path for path in {purelib, f"{base}/lib/python3/dist-packages"} if os.path.isdir(path)]
@@ -69,7 +70,8 @@ def python_executable() -> str:
     return os.path.realpath(sys.executable)
 
 
-def package_paths(names: Sequence[str]) -> list[str]:
+@lru_cache  # tens of milliseconds, for each pool of sandboxes
+def package_paths(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths of the files and folders of these packages and of all that they require.
 
     Packages that are not installed are skipped.
@@ -94,7 +96,7 @@ def package_paths(names: Sequence[str]) -> list[str]:
         paths.update(dict.fromkeys(file for file in files if os.path.exists(file)))
         requirements = [line for line in distribution.requires or () if "extra ==" not in line]
         todo += [name_match.group() for line in requirements if (name_match := match(r"[A-Za-z0-9._-]+", line))]
-    return list(paths)
+    return tuple(paths)
 
 
 def import_path() -> list[str]:
