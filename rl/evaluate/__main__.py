@@ -25,6 +25,7 @@ from envs.arguments import absolute_argument
 from envs.benchmarks import listing as benchmarks
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
+from envs.types import Stop
 from rl.cli import Parser, UserError, one_line, run, run_async, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
@@ -156,6 +157,7 @@ def _evaluate(
         is_notable = report.errors > MAX_ERROR_SHARE * episodes
         warning = f"warning: above {MAX_ERROR_SHARE:.0%} errors, which success leaves out: " if is_notable else ""
         log_line(f"{warning}{report.errors} of {episodes} episodes failed; {_first_error(groups)}")
+    _log_policy_faults(groups)
     _log_cut_replies(groups)
     if stop_reason:
         log_line(stop_reason)
@@ -258,6 +260,16 @@ def _first_error(groups: Sequence[Group]) -> str:
 
 def _first_errored(groups: Sequence[Group]) -> tuple[Ticket, Trajectory]:
     return next((group.ticket, group.errored[0]) for group in groups if group.errored)
+
+
+def _log_policy_faults(groups: Sequence[Group]) -> None:
+    """Log how many episodes ended by replies that make the environment fail: a user's own may have a bug there."""
+    every = [(group.ticket, trajectory) for group in groups for trajectory in group.trajectories]
+    faults = [(ticket, trajectory) for ticket, trajectory in every if trajectory.stop == Stop.POLICY_FAULT]
+    if faults:
+        ticket, trajectory = faults[0]
+        count = f"{len(faults)} episodes ended by replies that make the environment fail, scored as failures"
+        log_line(f"{count}; the first: {task_label(ticket)}: {trajectory.failure}")
 
 
 def _log_cut_replies(groups: Sequence[Group]) -> None:

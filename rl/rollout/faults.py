@@ -15,14 +15,16 @@ from itertools import repeat
 from typing import Any
 
 import gymnasium
+import numpy as np
 
-from agents.scripted import noop, oracle
+from agents.scripted import noop, oracle, random
 from envs.exits import call_contained, error_text
 from envs.spaces import MessagesSpace
 from envs.types import Message, Stop, assistant
 from rl.records import Ticket, Trajectory, Turn, is_reward
 from rl.rollout.runner import Runner
 from rl.rollout.workers.errors import line_in_worker
+from rl.seeds import derive
 from sandboxes.source_files import user_code_line
 
 # Types of errors, or of their causes, that no reply brings about: a provider is down, or has no room; an environment
@@ -31,6 +33,7 @@ PROVIDER_ERRORS = ("SandboxUnavailable", "SandboxBusy", "SandboxClosed", "Connec
 INFRASTRUCTURE = frozenset((*PROVIDER_ERRORS, "EnvironmentDiverged", "ReplayDiverged"))
 WAITING = "while another seat was to move"
 CONTROL_TURNS = 100  # that a control plays at most, unless the policy has played more
+RANDOM_CONTROLS = 3  # of an environment without an oracle
 
 
 def set_error(trajectory: Trajectory, error: Exception, *, is_waiting: bool = False) -> None:
@@ -86,27 +89,60 @@ async def works_without_policy(runner: Runner, ticket: Ticket, turns: int) -> bo
     """Whether a new environment plays the task of `ticket` without a fault when no reply comes from the policy.
 
     The replies are the oracle's, so that they use what the environment depends on, such as a sandbox; without an oracle
-    they do nothing, for at least `turns` turns. Wrappers that a strategy puts around the environment are left out.
+    they do nothing, for at least `turns` turns. What does nothing may not reach the game behind an adapter, so random
+    replies are tried as well, in up to `RANDOM_CONTROLS` further environments, of which one must work. Wrappers that a
+    strategy puts around the environment are left out.
     """
-    env = None
+    turns = max(turns, CONTROL_TURNS)
+    works, has_oracle = await _control(runner, ticket, turns, None)
+    if has_oracle or not works:
+        return works
+    for number in range(RANDOM_CONTROLS):
+        works, _ = await _control(runner, ticket, turns, derive(ticket.seed, "control", number))
+        if works:
+            return True
+    return False
+
+
+async def _control(runner: Runner, ticket: Ticket, turns: int, seed: int | None) -> tuple[bool, bool]:
+    """Whether a new environment plays up to `turns` turns without a fault, and whether it has an oracle.
+
+    The replies are the oracle's, without one those that do nothing; with a `seed` they are random.
+    """
+    env, has_oracle = None, True
     label = f"task {ticket.split}/{ticket.index} seed {ticket.seed}, played to find out why it failed"
     play = _plays_without_fault if runner.seats == ("agent",) else _seats_play_without_fault
+    options = {"index": ticket.index, "split": ticket.split}
     try:
         env = call_contained(runner.make_env)
-        return await play(runner, env, ticket, max(turns, CONTROL_TURNS), label)
+        await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
+        has_oracle = await runner.call(env, ticket, f"oracle of {label}", _has_oracle, env)
+        return await play(runner, env, ticket, turns, label, seed), has_oracle
     except Exception:  # whatever it is, it is not the policy's
-        return False
+        return False, has_oracle
     finally:
         if env is not None:
             with suppress(Exception):
                 await runner.call(env, ticket, f"close of {label}", env.close)
 
 
-async def _plays_without_fault(runner: Runner, env: gymnasium.Env, ticket: Ticket, turns: int, label: str) -> bool:
+def _has_oracle(env: Any) -> bool:
+    """Whether an environment that has just been reset has an oracle, for the seat that moves first if it has several."""
+    try:
+        if hasattr(env, "agent_selection"):
+            env.oracle(env.agent_selection)
+        else:
+            oracle(env, 0)
+    except (NotImplementedError, ValueError):
+        return False
+    return True
+
+
+async def _plays_without_fault(
+    runner: Runner, env: gymnasium.Env, ticket: Ticket, turns: int, label: str, seed: int | None
+) -> bool:
     """Whether up to `turns` turns are played; raises what the environment raises."""
-    options = {"index": ticket.index, "split": ticket.split}
-    await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
-    replies = await runner.call(env, ticket, f"oracle of {label}", _harmless_replies, env, ticket.seed)
+    replies = await runner.call(env, ticket, f"oracle of {label}", _control_replies, env, seed)
     for _ in range(turns):
         if (reply := await runner.call(env, ticket, f"oracle of {label}", next, replies, None)) is None:
             return True
@@ -120,29 +156,31 @@ async def _plays_without_fault(runner: Runner, env: gymnasium.Env, ticket: Ticke
     return True
 
 
-async def _seats_play_without_fault(runner: Runner, env: Any, ticket: Ticket, turns: int, label: str) -> bool:
+async def _seats_play_without_fault(
+    runner: Runner, env: Any, ticket: Ticket, turns: int, label: str, seed: int | None
+) -> bool:
     """The same for an environment of several seats, with up to `turns` replies of all of them together."""
-    options = {"index": ticket.index, "split": ticket.split}
-    await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
-
-    for _ in range(turns + len(runner.seats)):
-        is_sound, is_over = await runner.call(env, ticket, f"step of {label}", _play_seat, env)
+    for turn in range(turns + len(runner.seats)):
+        draw = None if seed is None else derive(seed, turn)
+        is_sound, is_over = await runner.call(env, ticket, f"step of {label}", _play_seat, env, draw)
         if is_over or not is_sound:
             return is_sound
         await asyncio.sleep(0)
     return True
 
 
-def _play_seat(env: Any) -> tuple[bool, bool]:
+def _play_seat(env: Any, seed: int | None) -> tuple[bool, bool]:
     """Play one turn of an environment of several seats; return whether its rewards are sound, and whether it is over.
 
-    The reply is the oracle's, or without an oracle one that does nothing.
+    The reply is the oracle's, or without an oracle one that does nothing; with a `seed` it is random.
     """
     if not env.agents:
         return True, True
     seat = env.agent_selection
     if env.terminations[seat] or env.truncations[seat]:
         env.step(None)
+    elif seed is not None:
+        env.step(env.random(seat, np.random.default_rng(seed)))
     else:
         try:
             reply = env.oracle(seat)
@@ -152,11 +190,11 @@ def _play_seat(env: Any) -> tuple[bool, bool]:
     return all(map(is_reward, env.rewards.values())), not env.agents
 
 
-def _harmless_replies(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """The replies of the environment's oracle, else those that do nothing."""
-    for script in (oracle, noop):
+def _control_replies(env: gymnasium.Env, seed: int | None) -> Iterator[Message]:
+    """The replies of the environment's oracle, else those that do nothing; with a `seed` random ones."""
+    for script in (oracle, noop) if seed is None else (random, noop):
         with suppress(ValueError):
-            return iter(script(env, seed))
+            return iter(script(env, seed or 0))
     return repeat(assistant(""))
 
 

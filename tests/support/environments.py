@@ -236,6 +236,13 @@ class Fails(Echo):
         return super().reply(action)
 
 
+class Picky(Echo):
+    """Fails at every reply but the right one."""
+
+    def reply(self, action):
+        return {self.task.answer: super().reply(action)}[text(action)]
+
+
 class LosingOracle(Echo):
     """A contest whose oracle plays valid replies and loses, where random ones win."""
 

@@ -197,6 +197,18 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     assert err.count("\n") == 1
 
 
+def test_replies_that_make_an_environment_fail_are_counted_and_the_first_error_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, err = command(capsys, "--env", f"{ENVIRONMENTS}:Picky", "--policy", "noop")
+    assert (status, "policy_fault" in out) == (0, True)
+    assert re.search(
+        r"3 episodes ended by replies that make the environment fail, scored as failures; the first: test/0: "
+        r"KeyError: '' \(\S+\.py, line \d+\)\n$",
+        err,
+    )
+
+
 def test_the_command_that_finds_a_fault_has_the_arguments_of_the_environment(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

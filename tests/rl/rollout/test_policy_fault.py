@@ -183,6 +183,36 @@ def test_without_an_oracle_the_fault_of_a_reply_is_found_too():
     assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
 
 
+class Guarded(Count):
+    """Does not look at replies other than the moves a to d, as games behind adapters do not; without an oracle."""
+
+    broken = "abcd"
+
+    def reply(self, action):
+        if text(action) not in ("a", "b", "c", "d"):
+            return Outcome((user("no move"),), valid=False)
+        if text(action) in self.broken:
+            raise KeyError(text(action))
+        return super().reply(action)
+
+    def random(self, rng):
+        return assistant("abcd"[int(rng.integers(4))])
+
+
+def test_a_game_whose_every_move_fails_is_at_fault_though_it_survives_replies_that_do_nothing():
+    group = play_group(make_runner(Guarded, FixedPolicy(lambda prompt: (ord("b"), END))), make_ticket())
+    assert (group.trajectories, [t.error for t in group.errored]) == ([], ["KeyError: 'b'"] * 4)
+
+
+def test_a_move_that_alone_makes_a_game_fail_is_the_policys():
+    class Fragile(Guarded):
+        broken = "b"
+        goal = 1
+
+    group = play_group(make_runner(Fragile, FixedPolicy(lambda prompt: (ord("b"), END))), make_ticket())
+    assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
+
+
 @pytest.mark.parametrize("where", ["constructor", "reset"])
 def test_a_fault_before_the_first_reply_is_never_the_policys(where):
     class Fails(Breakable):

@@ -224,6 +224,18 @@ def test_a_reply_that_breaks_the_game_each_time_is_the_policys_fault():
     assert [group.errored for group in groups] == [[], []]
 
 
+def test_a_game_whose_every_move_fails_is_at_fault_though_it_survives_replies_that_do_nothing():
+    class Guarded(Relay):
+        def reply(self, replies):
+            if any(text(message) for message in replies.values()):
+                raise ValueError("broken by a move")
+            return super().reply(replies)
+
+    groups = asyncio.run(independent(table_runner(Guarded, retries=3), make_ticket()))
+    assert [group.trajectories for group in groups] == [[], []]
+    assert [len(group.errored) for group in groups] == [4, 4]
+
+
 def test_a_seat_whose_policy_gives_up_is_played_again_with_a_new_draw():
     class Late(SeatPolicy):
         gave_up = False
