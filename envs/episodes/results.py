@@ -143,14 +143,22 @@ def read_guide(guide: Any) -> Guide | None:
 
 
 def check_tools(tools: Any) -> None:
-    """Raise TypeError unless `tools` is a sequence of OpenAI function schemas."""
+    """Raise TypeError unless `tools` is a sequence of OpenAI function schemas, ValueError for wrong or equal names."""
     if isinstance(tools, Mapping | str) or not isinstance(tools, Iterable):
         raise TypeError(f"tools must be a list of OpenAI function schemas, not {_show(tools)}")
+    names: set[str] = set()
     for tool in tools:
         function = tool.get("function") if isinstance(tool, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             hint = "envs.tools.tool_env.ToolEnv makes them from methods"
             raise TypeError(f"{_show(tool)} in tools is no OpenAI function schema; {hint}")
+        name, parameters = function["name"], function.get("parameters", {})
+        if not name or name in names or any(map(str.isspace, name)):
+            fault = "is the name of two" if name in names else "has white space or is empty"
+            raise ValueError(f"tools: {name!r} {fault}; a model calls each by a name of its own")
+        if not isinstance(parameters, Mapping):
+            raise TypeError(f"tools: parameters of {name!r} must be a JSON schema, a dict, not {_show(parameters)}")
+        names.add(name)
 
 
 def check_settings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -126,10 +127,11 @@ class Competition(SingleAnswer):
 
 
 def text_field(row: data.Row, names: Sequence[str]) -> str | None:
-    """Return the first of the fields `names` that holds a nonempty string or an int, as a string; None if none does."""
+    """Return the first of the fields `names` with a nonempty text or a finite number, as a text; None without one."""
     for name in names:
         value = row.fields.get(name)
-        if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+        if is_number or (isinstance(value, str) and value.strip()):
             return str(value).strip()
     return None
 

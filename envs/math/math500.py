@@ -7,7 +7,7 @@ from typing import Any
 
 from envs import data
 from envs.grading.symbolic import workers
-from envs.math.competition import Competition, gold_answer
+from envs.math.competition import ANSWER, Competition, gold_answer
 
 LEVELS = range(1, 6)
 
@@ -50,6 +50,9 @@ class MATH500(Competition):
         """
         answer = gold_answer(row)
         if not answer:
+            wrong = next((row.fields[name] for name in ANSWER if row.fields.get(name) is not None), None)
+            if wrong is not None:
+                raise ValueError(f"{row.source}: the answer {wrong!r} is neither a text nor a number")
             raise ValueError(f"{row.source}: neither an answer nor a solution with \\boxed{{}}")
         return answer
 

@@ -52,7 +52,11 @@ class ToolEnv(Env):
         return Outcome(results)
 
     def call(self, name: str, arguments: str) -> str:
-        """Make one call and return its result. `arguments` is JSON text. Raises ToolError for the model's mistakes."""
+        """Make one call and return its result, a text.
+
+        `arguments` is the JSON text that the model wrote, or what a call in text stands for. The default reads it, and
+        checks it by the signature of the tool's method; one's own must do so. Raises ToolError for a model's mistakes.
+        """
         if name not in self._methods:
             raise ToolError(unknown_message("tool", name, self._methods))
         return self._methods[name].run(arguments, self, exact=self.exact_calls)
@@ -113,7 +117,11 @@ class ToolEnv(Env):
             raise ToolError(NOT_MADE)
         if place >= MAX_CALLS:
             raise ToolError(f"at most {MAX_CALLS} calls a turn")
-        return self.call(name, arguments)
+        result = self.call(name, arguments)
+        if not isinstance(result, str):
+            owner = f"{type(self).__name__}.call({name!r})"
+            raise TypeError(f"{owner} must return a text, not {type(result).__name__}; use json.dumps")
+        return result
 
     def _outcome(self, results: Messages, calls: int, errors: int) -> Outcome:
         outcome = self.after_calls(results)

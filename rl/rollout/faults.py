@@ -127,7 +127,7 @@ async def _control(runner: Runner, ticket: Ticket, turns: int, seed: int | None)
 
 
 def _has_oracle(env: Any) -> bool:
-    """Whether an environment that has just been reset has an oracle, for the seat that moves first if it has several."""
+    """Whether an environment that has just been reset has an oracle, for the first of several seats to move."""
     try:
         if hasattr(env, "agent_selection"):
             env.oracle(env.agent_selection)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from typing import Any, TypeVar
 
@@ -22,7 +22,8 @@ from rl.evaluate.runner import SCRIPTS
 from rl.evaluate.seats.players import opponent_flags
 from rl.methods import options
 from rl.methods.options import PartError
-from rl.methods.parts.verdict.questions import TooLong
+from rl.methods.parts.verdict import first_error, rating
+from rl.methods.parts.verdict.questions import FLAWED, RATING, TOO_LONG, UNREAD, TooLong
 from rl.methods.recipe import Recipe, function_of
 from rl.policy.engine import CutOff
 from rl.policy.hf import HFPolicy
@@ -42,6 +43,11 @@ QUESTION_TOKENS = 1024  # of the context of a model in this process, beyond twic
 SLOTS = 32  # questions that a model in this process replies to at the same time
 CONCURRENCY = 64  # requests to an endpoint that are open at the same time
 FORMS = "a model folder, openai:MODEL@URL or file.py:function"
+VERDICT_METRICS: dict[Callable[..., Any], tuple[str, ...]] = {  # the metrics that bundled verdict parts write
+    rating: (RATING, UNREAD, TOO_LONG),
+    first_error: (FLAWED, UNREAD, TOO_LONG),
+}
+PREFIX = "judge/"
 PROBE = (user("Reply with the word yes."),)
 
 
@@ -115,6 +121,9 @@ class RunJudge:
         except CutOff as error:
             limit = f"; its context has no room for a reply of {max_tokens} tokens; lower max_tokens= of --verdict"
             raise UserError(f"{FLAG} {self.spec}: {one_line(error)}{limit}") from None
+        except TooLong:
+            cut = "it cuts replies before max_tokens= of --verdict; raise the server's own limit, or lower that one"
+            raise UserError(f"{FLAG} {self.spec}: {cut}") from None
         except StopEvaluation as error:
             raise UserError(str(error)) from None
         except Exception as error:
@@ -172,11 +181,35 @@ def max_reply_tokens(recipe: Recipe) -> int:
     return max((int(limit.default) for limit in limits if limit), default=0)
 
 
+def check_metrics(recipe: Recipe) -> None:
+    """Raise `ValueError` for a shape part that reads a metric of a verdict which no verdict part of `recipe` writes.
+
+    What a part of one's own writes is not known, nor what an environment reports, so only names of bundled ones are
+    missed without a verdict part, and none beside one's own.
+    """
+    parts = [function_of(part) for part in recipe.verdict]
+    if any(part not in VERDICT_METRICS for part in parts):
+        return
+    own = [metric for part in parts for metric in VERDICT_METRICS[part]]
+    candidates = own or [metric for metrics in VERDICT_METRICS.values() for metric in metrics]
+    for part in recipe.shape:
+        option = options.of(part).get("metric")
+        metric = str(option.default) if option else ""
+        if metric in own or not (metric in candidates or (own and metric.startswith(PREFIX))):
+            continue
+        name = f"--shape {function_of(part).__name__}"
+        if own:
+            raise ValueError(f"{name}: no verdict writes {metric}; those of this run write {', '.join(own)}")
+        writer = next(writer.__name__ for writer, metrics in VERDICT_METRICS.items() if metric in metrics)
+        raise ValueError(f"{name}: reads {metric}, which nothing writes; add --verdict {writer} {FLAG} SPEC")
+
+
 def open_judge(settings: Settings, recipe: Recipe) -> RunJudge:
     """Open the judge that `settings.judge` names for the verdict parts of `recipe`; without any, one that is not asked.
 
     Raises `ValueError` for parts without a judge, a judge without parts, and one that does not work.
     """
+    check_metrics(recipe)
     spec, names = settings.judge, [function_of(part).__name__ for part in recipe.verdict]
     if not names:
         if spec:

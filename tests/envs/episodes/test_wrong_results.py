@@ -1,6 +1,7 @@
 """What a first environment returns by mistake is an error that names it, and no result that looks right."""
 
 import json
+import re
 import sys
 from importlib import import_module
 
@@ -266,6 +267,23 @@ def test_functions_as_tools_are_named():
 
     with pytest.raises(TypeError, match=r"in tools is no OpenAI function schema; envs\.tools\.tool_env\.ToolEnv makes"):
         Functions().reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    "functions, words",
+    [
+        (({"name": "look"}, {"name": "look"}), "'look' is the name of two"),
+        (({"name": "look up!"},), "'look up!' has white space or is empty"),
+        (({"name": ""},), "'' has white space or is empty"),
+        (({"name": "look", "parameters": "x"},), "parameters of 'look' must be a JSON schema"),
+    ],
+)
+def test_tools_that_no_model_could_call_are_named(functions, words):
+    class Wrong(Echo):
+        tools = tuple({"type": "function", "function": function} for function in functions)
+
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        Wrong().reset(seed=0)
 
 
 def test_a_seed_that_is_a_truth_value_draws_one_task():

@@ -128,6 +128,7 @@ def test_aime_answers_are_whole_numbers_with_or_without_leading_zeros(root):
     "kind, folder, row, complaint",
     [
         (MATH500, "math500", {"problem": "What?", "solution": "no box"}, "neither an answer nor a solution"),
+        (MATH500, "math500", {"problem": "What?", "answer": ["1"]}, "answer ['1'] is neither a text nor a number"),
         (MATH500, "math500", {"answer": "5"}, "none of the fields problem, question"),
         (MATH500, "math500", {"problem": " ", "answer": "5"}, "none of the fields problem, question"),
         (AIME, "aime", {"problem": "What?", "answer": "1000"}, "'1000' is not a whole number from 0 to 999"),
@@ -141,6 +142,11 @@ def test_a_malformed_row_is_an_error_that_names_file_and_line(root, kind, folder
     with kind(data_root=str(root)) as env, pytest.raises(ValueError, match=r"zz\.jsonl:2: ") as error:
         env.load("test")
     assert complaint in str(error.value)
+
+
+def test_an_answer_may_be_a_number_of_json(root):
+    write(root / "math500", "zz.jsonl", [{"problem": "What?", "answer": answer} for answer in (5, 5.5, "5.50")])
+    assert [task.answer for task in MATH500(data_root=str(root)).load("test")][-3:] == ["5", "5.5", "5.50"]
 
 
 @pytest.mark.parametrize("kind", [MATH500, AIME])

@@ -122,6 +122,10 @@ def test_formulas_count_only_where_they_are_asked_for(root, monkeypatch):
         ({"question": " ", "answer": "#### 5"}, "field 'question' is ' '"),
         ({"question": "How many?", "answer": "five"}, "#### <number>"),
         ({"question": "How many?", "answer": "#### ,,"}, "#### <number>"),
+        *(
+            ({"question": "How many?", "answer": f"#### {end}"}, f"'#### {end}', of which only a part would be read")
+            for end in ("1/2", "1 000", "1.5e3", "3 1/2", "10-4", "2:30", "1.000,50", "1,2,3", "7 8")
+        ),
     ],
 )
 def test_a_malformed_row_is_an_error_that_names_file_and_line(root, bad, complaint):
@@ -129,6 +133,16 @@ def test_a_malformed_row_is_an_error_that_names_file_and_line(root, bad, complai
     with pytest.raises(ValueError, match=r"test_c\.jsonl:2: ") as error:
         GSM8K(data_root=str(root)).load("test")
     assert complaint in str(error.value)
+
+
+def test_a_unit_behind_the_number_of_a_row_does_no_harm(root):
+    write(
+        root,
+        "test_c",
+        [{"question": "How far?", "answer": f"#### {end}"} for end in ("1,070 miles", "25%", "-3", ".5")],
+    )
+    golds = [task.answer for task in GSM8K(data_root=str(root)).load("test")]
+    assert golds[-4:] == ["1070", "25", "-3", ".5"]
 
 
 def test_bytes_that_are_no_text_name_file_and_line(root):

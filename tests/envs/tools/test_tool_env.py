@@ -88,6 +88,17 @@ def test_a_bug_of_a_tool_is_no_mistake_of_the_model(env: Counter) -> None:
         env.step(assistant(tool_calls=[("crash", {})]))
 
 
+def test_a_call_of_ones_own_must_return_a_text() -> None:
+    class Server(Counter):
+        def call(self, name: str, arguments: str) -> str:
+            return {"ok": True}  # type: ignore[return-value]
+
+    env = Server()
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=r"Server\.call\('add'\) must return a text, not dict; use json\.dumps"):
+        env.step(assistant(tool_calls=[("add", {"amount": 1})]))
+
+
 def test_calls_are_given_as_pairs_or_whole_with_arguments_as_a_mapping_or_text() -> None:
     whole = {"id": "x", "type": "function", "function": {"name": "c", "arguments": "{}"}}
     message = assistant("hm", tool_calls=[("a", {"n": 1}), ("b", '{"n": 2}'), whole], first_id=7)  # type: ignore[list-item]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from rl.records import Group, Trajectory
 
 HELPFUL = "The replies do what the task asks for and are correct. Work that leads there is welcome, padding is not."
 MAX_RUBRIC = 100_000  # characters
+BOX_WINDOW = 300  # characters at the end of a reply in which its box is looked for
+_BOX = re.compile(r"\\boxed\{\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*\}", re.ASCII)
 
 
 async def rating(
@@ -34,8 +37,8 @@ async def rating(
     """Ask how well each episode meets a rubric, the text of the file `rubric` (default: a sentence on helpfulness).
 
     The judge sees the rubric, the task, the right answer where the environment tells it (unless `answer=False`), and
-    the replies; it replies with a whole number from 0 to `top` in a box. The metric `judge/rating` of the last reply
-    is this number divided by `top`. An episode that is too long for the judge is rated 0, and `judge/too_long` is 1.
+    the replies; it replies with a number from 0 to `top` in a box. The metric `judge/rating` of the last reply is this
+    number divided by `top`. An episode that is too long for the judge is rated 0, and `judge/too_long` is 1.
     Where the judge gives no such number there is no rating, and the metric `judge/unread` is 1. The form of the
     question is our choice.
 
@@ -47,16 +50,14 @@ async def rating(
 
 
 async def _rate(judge: Judge, trajectory: Trajectory, rubric: str, top: int, max_tokens: int, answer: bool) -> None:
-    from envs.grading.integer import last_boxed_integer  # its expressions take 30 ms to compile
-
     try:
-        number = last_boxed_integer(
-            await judge.ask(question(trajectory, rubric, top, answer=answer), max_tokens=max_tokens)
-        )
+        reply = await judge.ask(question(trajectory, rubric, top, answer=answer), max_tokens=max_tokens)
     except TooLong:
         note(trajectory, {RATING: 0.0, TOO_LONG: 1.0})
         return
-    if number is None or not 0 <= number <= top:
+    boxes = _BOX.findall(reply[-BOX_WINDOW:])
+    number = float(boxes[-1]) if boxes else -1.0
+    if not 0 <= number <= top:
         note(trajectory, {UNREAD: 1.0, TOO_LONG: 0.0})
     else:
         note(trajectory, {RATING: number / top, UNREAD: 0.0, TOO_LONG: 0.0})

@@ -220,7 +220,13 @@ def test_every_episode_is_rated_by_a_rubric_from_a_file(tmp_path: Path) -> None:
     assert '"7"' in judge.questions[0] and '"7"' not in hidden.questions[0]
 
 
-@pytest.mark.parametrize("reply", ["good", "\\boxed{11}", "\\boxed{-1}"])
+def test_a_rating_between_two_whole_numbers_counts() -> None:
+    one = episode("7")
+    judged("Good. \\boxed{ 7.5 }", one, part=rating)
+    assert metrics(one)[0]["judge/rating"] == 0.75
+
+
+@pytest.mark.parametrize("reply", ["good", "\\boxed{11}", "\\boxed{-1}", "\\boxed{10.01}", "\\boxed{٣}"])
 def test_an_episode_without_a_rating_gets_the_mean_of_its_group(reply: str) -> None:
     replies = iter(["\\boxed{10}", reply, "\\boxed{4}"])
     episodes = [episode(name) for name in ("a", "b", "c")]

@@ -146,6 +146,14 @@ def test_a_model_in_this_process_judges(tmp_path: Path) -> None:
         ({"judge": "no/such/folder"}, "no/such/folder"),
         ({"judge": "openai:model"}, "openai:model is not openai:MODEL@URL"),
         ({"judge": ""}, "--verdict first_error: needs --judge SPEC"),
+        (
+            {"verdict": "none", "judge": "", "algo": "grpo", "shape": "rated"},
+            "--shape rated: reads judge/rating, which nothing writes; add --verdict rating --judge SPEC",
+        ),
+        (
+            {"verdict": "rating", "shape": "rated:metric=judge/raitng"},
+            "--shape rated: no verdict writes judge/raitng; those of this run write judge/rating",
+        ),
         ({"verdict": "none"}, "no part asks it; add --verdict first_error"),
         ({"verdict": "first_eror"}, "no part 'first_eror'"),
         ({"verdict": "first_error:style=long"}, "style"),

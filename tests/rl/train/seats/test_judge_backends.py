@@ -241,6 +241,13 @@ def test_a_reply_that_is_cut_because_the_question_left_no_room_is_too_long() -> 
     assert isinstance(served(ScriptedServer(yes, yes, Answer(body=cut))), TooLong)  # 3 of 8 tokens
 
 
+def test_a_server_that_cuts_replies_early_is_named_before_the_run() -> None:
+    cut = completion("...")
+    cut["choices"][0]["finish_reason"] = "length"
+    error = served(ScriptedServer(Answer(body=cut)))
+    assert isinstance(error, UserError) and "it cuts replies before max_tokens= of --verdict; raise" in str(error)
+
+
 def test_a_question_that_alone_brings_the_server_down_has_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rl.evaluate.clients.connection.MIN_BACKOFF_S", 0.01)
     monkeypatch.setattr(judges, "DEADLINE_S", 0.5)
