@@ -94,7 +94,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their
     traceback.
     """
-    gc.set_threshold(50_000)  # imports make a million objects that stay: a seventh of the CPU time of a start
+    gc.set_threshold(50_000)  # imports make a million objects that stay: a tenth of the CPU time of a start
     forget_typed()
     _print_in_any_encoding()
     with like_ctrl_c() as stop:
