@@ -103,7 +103,7 @@ class NumberActions(ActionForm):
 
     def parse(self, reply: str) -> np.ndarray | None:
         """Return the array of the numbers on the last line, None if they are too few, too many or out of range."""
-        line = last_line(reply)
+        line = last_line(reply).replace("−", "-")
         if len(line) > 1000 or not _ONLY_NUMBERS.fullmatch(line):
             return None
         numbers = [float(word) for word in _NUMBER.findall(line)]

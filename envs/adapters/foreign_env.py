@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from envs.env import Env
+from envs.episodes.results import read_number
 from envs.procedural import digest
 from envs.types import Message, Stop, Task
 
@@ -59,8 +60,8 @@ def finite_reward(reward: Any, name: str) -> float:
     Raises RuntimeError, an infrastructure fault, if it is no finite number.
     """
     try:
-        number = float(reward)
-    except (TypeError, ValueError):
+        number = read_number("the reward", reward)
+    except TypeError:
         number = math.nan
     if not math.isfinite(number):
         raise RuntimeError(f"{name} paid the reward {reward!r}, which is no finite number")

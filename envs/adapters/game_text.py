@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
+
+MAX_GOAL = 600  # characters that are taken from an environment's own description
+_DESCRIPTION = re.compile(
+    r"^\s*#+\s*Description\s*\n+(.+?)(?=\n\s*\n|\n\s*#|\s*\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
 
 SuccessRule = Literal["reward", "end", "last"]
 
@@ -33,3 +39,14 @@ class GameText:
     success: SuccessRule = "reward"
     describe: Callable[[gymnasium.Env, Any], str] | None = None
     state: Callable[[gymnasium.Env], str] | None = None
+
+
+def description(docstring: str) -> str:
+    """Return the paragraph "Description" of a docstring, the form of Gymnasium's documentation; "" without one."""
+    match = _DESCRIPTION.search(docstring)
+    return shorten(match[1]) if match else ""
+
+
+def shorten(paragraph: str) -> str:
+    """Return a paragraph of an environment's own documentation on one line, cut after `MAX_GOAL` characters."""
+    return " ".join(paragraph.split())[:MAX_GOAL]

@@ -67,7 +67,8 @@ class GemEnv(ForeignEnv):
             raise ValueError(unknown_message("game", name, registry, of="gem"))
         self.game_args = dict(game_args or {})
         own_limit = {**registry[name].kwargs, **self.game_args}.get("max_turns")
-        super().__init__(name, style=style, max_turns=max_turns or own_limit or DEFAULT_TURNS, **limits)
+        limit = own_limit or DEFAULT_TURNS if max_turns is None else max_turns
+        super().__init__(name, style=style, max_turns=limit, **limits)
         self.success_at = float(success_at)
         self.inner: Any = None
         self._generators: list[Any] | None = None  # the episode's states

@@ -14,7 +14,7 @@ from envs.adapters.foreign_env import ForeignEnv, Style, finite_reward
 from envs.adapters.game_text import SuccessRule
 from envs.adapters.known_games import known_text
 from envs.adapters.named_function import load_function
-from envs.adapters.observation_text import check_size, observation_text, space_legend
+from envs.adapters.observation_text import check_size, description_text, observation_text, space_legend
 from envs.adapters.schemes import import_extra
 from envs.types import Message, Messages, Outcome, assistant, final_text, system, user
 
@@ -81,7 +81,8 @@ class GymnasiumEnv(ForeignEnv):
         self.inner: gymnasium.Env | None = make_game(name, self.game_args)
         spec = gymnasium.spec(self.inner.spec.id if self.inner.spec else name)  # `name` may be "module:Id-v0"
         own_limit = spec.max_episode_steps or getattr(self.inner.unwrapped, "max_steps", None)
-        super().__init__(name, style=style, max_turns=max_turns or own_limit or DEFAULT_TURNS, **limits)
+        limit = own_limit or DEFAULT_TURNS if max_turns is None else max_turns
+        super().__init__(name, style=style, max_turns=limit, **limits)
         if reward not in ("game", "success"):
             raise ValueError(f"reward {reward!r} is not one of game, success")
         text = known_text(self.inner)
@@ -192,7 +193,7 @@ class GymnasiumEnv(ForeignEnv):
         assert self.inner is not None
         if self.describe is None:
             return observation_text(self.inner.observation_space, observation, self.labels)
-        return str(self.describe(self.inner, observation))
+        return description_text(self.describe(self.inner, observation))
 
     def _is_success(self, payment: float, terminated: bool, info: Mapping[str, Any]) -> bool:
         """Whether an episode that ends now is one: what the game says, else the rule."""

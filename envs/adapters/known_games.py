@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 import gymnasium
 
 from envs.adapters import minigrid
-from envs.adapters.game_text import GameText
-
-MAX_GOAL = 600  # characters that are taken from an environment's own description
-_DESCRIPTION = re.compile(
-    r"^\s*#+\s*Description\s*\n+(.+?)(?=\n\s*\n|\n\s*#)", re.MULTILINE | re.DOTALL | re.IGNORECASE
-)
+from envs.adapters.game_text import GameText, description
 
 _TAXI = ("south", "north", "east", "west", "pickup", "dropoff")
 _TAXI_LEGEND = (
@@ -86,7 +80,7 @@ def known_text(game: gymnasium.Env) -> GameText:
     name = world.spec.name if world.spec else ""
     if world.spec and world.spec.namespace is None and name in KNOWN_GAMES:
         return KNOWN_GAMES[name]
-    return GameText(goal=_description(world), actions=_action_names(world))
+    return GameText(goal=description(inspect.getdoc(type(world)) or ""), actions=_action_names(world))
 
 
 def _action_names(world: Any) -> tuple[str, ...]:
@@ -99,9 +93,3 @@ def _action_names(world: Any) -> tuple[str, ...]:
     elif hasattr(world, "get_action_meanings"):
         names = tuple(str(name).lower() for name in world.get_action_meanings())
     return names if len(set(names)) == len(names) == int(world.action_space.n) and all(names) else ()
-
-
-def _description(world: Any) -> str:
-    """The paragraph "Description" of a class's docstring, the form of Gymnasium's documentation; "" without one."""
-    match = _DESCRIPTION.search(inspect.getdoc(type(world)) or "")
-    return " ".join(match[1].split())[:MAX_GOAL] if match else ""

@@ -18,8 +18,11 @@ def observation_text(space: spaces.Space, value: Any, labels: Sequence[str] = ()
     A Dict becomes one line per key, a Tuple one line, an array its numbers separated by spaces. With `labels`, one for
     each number, `cart position 0.02, cart velocity -0.3`. A space of another kind is written by `str`.
 
-    Raises ValueError for an array that is too large, and for labels whose number differs from that of the numbers.
+    Raises ValueError for an array that is too large, and for labels whose number differs from that of the numbers, and
+    RuntimeError, an infrastructure fault, for None in place of a value.
     """
+    if value is None:
+        raise RuntimeError(f"an observation is None, where the observation space is {type(space).__name__}")
     if isinstance(space, spaces.Dict):
         return "\n".join(f"{key}: {observation_text(part, value[key])}" for key, part in space.spaces.items())
     if isinstance(space, spaces.Tuple) and not labels:
@@ -31,6 +34,13 @@ def observation_text(space: spaces.Space, value: Any, labels: Sequence[str] = ()
     if labels:
         return ", ".join(f"{label} {_number(number)}" for label, number in zip(labels, numbers, strict=True))
     return " ".join(map(_number, numbers))
+
+
+def description_text(text: Any) -> str:
+    """Return as text what a function that describes observations has returned. Raises RuntimeError for None."""
+    if text is None:
+        raise RuntimeError("the function that describes observations returned None, which is no text")
+    return str(text)
 
 
 def space_legend(space: spaces.Space) -> str:

@@ -23,6 +23,7 @@ from envs.env import SPLITS, Env
 from envs.exits import EnvExit, call_contained, containment, error_text
 from envs.watchdog import WATCHDOG, Overrun
 from sandboxes import SandboxUnavailable
+from sandboxes.source_files import user_code_line
 
 Check = Callable[[EnvUnderTest], Iterator[str]]  # yields one line per fault; its docstring is the claim it tests
 
@@ -183,9 +184,14 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
 
 
 def _fault_text(error: Exception, under_test: EnvUnderTest) -> str:
-    """The type and text of an error in one line, with the last line of the environment's own file that led to it."""
+    """The type and text of an error in one line, with the last line of a user's code that led to it.
+
+    Without one, the last line of the file that defines the environment.
+    """
     text = " ".join(error_text(error).split())
     cause = (error.__cause__ or error) if isinstance(error, EnvExit) else error
+    if line := user_code_line(cause):
+        return f"{text} ({line})"
     with suppress(Exception):  # what cannot be made has no file
         target = entry(under_test.spec)
         file = inspect.getfile(getattr(target, "game", target))

@@ -30,6 +30,17 @@ _ITEM = re.compile(r"(?:[-*•]|[0-9]{1,2}[.)])\s+")
 _NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,2})[.)]\s+")
 _QUOTED = re.compile(r"(?<![\w'’‘])['‘]([^'’‘]{1,60})['’](?![\w'’])")
 _ITALICS = re.compile(r"(?<!\w)_([^_]{1,60})_(?!\w)")
+_WHOLE = re.compile(r"-?[0-9]+")
+_MINUS = re.compile(r"(?<!\w)[−–](?=[0-9])")
+_LEADING = re.compile(r"(?:[ ,:;]|-(?![0-9])|\.{2,}|\.(?![0-9]))+")  # signs before an answer: none is part of a number
+# Around a number on a line: where it begins, behind no sign but perhaps a hyphen, and behind no point of a decimal one;
+# what makes another number of it; the operators of `3-1`, `1/2` and `0,5`, which are one number or several.
+_BEGINNING = re.compile(
+    r"(?:(?<![-−–])|(?<=[0-9][-−–])|(?<=[^\W\d_]{2}[-−–]))(?<!\b[^\W\d_]\+)(?<![0-9]\.)(?<![^\w.]\.)(?<!^\.)"
+)
+_HYPHEN = re.compile(r"(?<=[^\W\d_][-−–])")
+_CHANGE = re.compile(r"\.[0-9]|\s?%")
+_OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(r"(?<=[0-9][-+−–*/^,])"), re.compile(r"[-+−–*/^,][0-9]")
 _ARROWS = str.maketrans("⬆➡⬇⬅", "↑→↓←", "\ufe0f")  # what emoji draw, as signs
 
 
@@ -38,7 +49,7 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
 
     None if the line names no choice, or choices of several meanings, so that listing all of them never pays, or denies
     the one that it names ("not north"). A name inside a longer name (`go` in `go east`) or inside another word does not
-    count.
+    count, nor does a number inside another one (`1` in `-1`, `1.5` and `7-1`).
 
     Args:
         reply: Text of the reply.
@@ -50,6 +61,7 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
     if meaning is not None:
         return meaning
     line = choice_line(reply).lower()
+    line = line if line.isascii() else _MINUS.sub("-", line)
     if synonyms and not _pattern(tuple(meanings)).search(line):
         answer = plain_answer(line)
         if "→" in line:  # it points to an answer, or is the answer
@@ -126,7 +138,8 @@ def plain_answer(line: str) -> str:
     start = 0
     while start < len(words) and _bare(words[start]) in _ANNOUNCEMENT:
         start += 1
-    return " ".join(words[start:]).strip(" .,:;-").rstrip(" .!")
+    answer = " ".join(words[start:]).rstrip(" .,:;-").rstrip(" .!")
+    return answer[leading.end() :] if (leading := _LEADING.match(answer)) else answer
 
 
 def same_words(prediction: str, references: Sequence[str]) -> bool:
@@ -153,11 +166,30 @@ def _split_words(text: str) -> list[str]:
 
 
 def _only_name(line: str, meanings: Mapping[str, T]) -> tuple[str, str] | None:
-    """The first name on a line whose names all mean the same, with the clauses around the names; None without one."""
-    matches = [*_pattern(tuple(meanings)).finditer(line)]
-    if len({meanings[match[0]] for match in matches}) != 1:
+    """The first name on a line whose names all mean the same, with the clauses around the names; None without one.
+
+    None too if all are parts of other numbers.
+    """
+    matches = [name for name in _pattern(tuple(meanings)).finditer(line) if _is_whole(name, meanings)]
+    if len({meanings[name[0]] for name in matches}) != 1 or all(map(_is_joined, matches)):
         return None
     return matches[0][0], clauses_around(line[: matches[0].start()], line[matches[-1].end() :])
+
+
+def _is_whole(name: re.Match[str], meanings: Mapping[str, T]) -> bool:
+    """Whether a name is no piece of a number: no `1` of `-1`, `1.5` and `1%`, and of `x-1`; any word is none."""
+    text, line = name[0], name.string
+    if not text[-1:].isdigit() or not _WHOLE.fullmatch(text):
+        return True
+    is_signed = f"-{text}" in meanings and _HYPHEN.match(line, name.start())  # perhaps, in `action-1`
+    return not is_signed and bool(_BEGINNING.match(line, name.start())) and not _CHANGE.match(line, name.end())
+
+
+def _is_joined(name: re.Match[str]) -> bool:
+    """Whether a name is a number that an operator joins to other digits."""
+    if not name[0][-1:].isdigit() or not _WHOLE.fullmatch(name[0]):
+        return False
+    return bool(_OPERATOR_BEFORE.match(name.string, name.start()) or _OPERATOR_AFTER.match(name.string, name.end()))
 
 
 def _bare(word: str) -> str:

@@ -132,6 +132,53 @@ class Pixels(Pennies):
         return {agent: np.full((20, 20), 7, np.uint8) for agent in self.possible_agents}
 
 
+class Masked(Countdown):
+    """A countdown with a mask of `entries` zeros."""
+
+    def __init__(self, entries: int = 0) -> None:
+        super().__init__()
+        self.entries = entries
+
+    def observe(self, agent: str) -> dict[str, Any]:
+        return {**super().observe(agent), "action_mask": np.zeros(self.entries, np.int8)}
+
+
+class Blind(Pennies):
+    """Pennies that show nothing."""
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        return spaces.Text(9)
+
+    def _observe(self, last: list[int]) -> dict[str, Any]:
+        return dict.fromkeys(self.possible_agents)
+
+
+class _Undocumented(AECEnv):
+    possible_agents = ["a", "b"]  # noqa: RUF012
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        return spaces.Discrete(2)
+
+    def action_space(self, agent: str) -> spaces.Space:
+        return spaces.Discrete(2)
+
+    def close(self) -> None:
+        pass
+
+
+class Untold(_Undocumented):
+    metadata = {"name": "untold_v0"}  # noqa: RUF012
+
+
+def nameless() -> AECEnv:
+    """Return a game without name and docstring."""
+    return _Undocumented()
+
+
+def say_nothing(game: Any, seat: str, observation: Any) -> None:
+    pass
+
+
 def describe_pixels(game: Any, seat: str, observation: Any) -> str:
     return f"{seat} sees {int(observation.mean())}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,11 +10,10 @@ from gymnasium import spaces
 
 from envs.adapters.foreign_env import LENGTHS, finite_reward
 from envs.adapters.named_function import load_function
-from envs.adapters.observation_text import check_size, observation_text
+from envs.adapters.observation_text import check_size, description_text, observation_text
 from envs.adapters.pettingzoo.game_words import GameWords
+from envs.adapters.pettingzoo.moves import legal_numbers, read_move
 from envs.episodes.guide import Guide, Style
-from envs.grading.choice import find_choice, plain_answer
-from envs.grading.lines import last_line
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
 from envs.procedural import digest
@@ -23,7 +21,6 @@ from envs.types import Message, Messages, Task, assistant, final_text, user
 
 MAX_INVALID = 2  # invalid replies in a row that end the game
 FORFEIT = -1.0  # what PettingZoo's games pay for an illegal move
-NUMBER_ANSWER = re.compile(r"(?:[a-z]+ )*(\d+)")
 MAX_LISTED = 60  # moves that an observation lists
 
 
@@ -88,7 +85,7 @@ class PettingZooGame(MultiEnv):
                 f"{self.name} has the seats {seats} with these game_args, not {', '.join(self.seats)}; write a "
                 "function that makes it, and name that: pettingzoo:path/file.py:function"
             )
-        self.goal, self.legend = goal or words.goal or f"You play {self.name}.", legend or words.legend
+        self.goal, self.legend = goal or words.goal, legend or words.legend
         self.target = words.target if target is None else float(target)
         names = tuple(name.strip().lower() for name in actions.split(",")) if actions else words.actions
         self._names = {seat: self._action_names(seat, names) for seat in self.seats}
@@ -127,11 +124,13 @@ class PettingZooGame(MultiEnv):
         return self._next_round({}, leave=())
 
     def legal(self) -> Mapping[str, int]:
-        """Return the legal moves of the seat that is to move: names, each with its number."""
+        """Return the legal moves of the seat that is to move: names, each with its number.
+
+        Raises RuntimeError, an infrastructure fault, for a mask that does not fit the actions or allows none.
+        """
         seat = self.inner.agent_selection
         _, mask = self._look(seat)
-        count = self.inner.action_space(seat).n
-        numbers = [int(place) for place in (np.flatnonzero(mask) if mask is not None else range(count))]
+        numbers = legal_numbers(mask, int(self.inner.action_space(seat).n), seat)
         if self.words.moves is not None:
             return self.words.moves(self.inner.unwrapped, seat, numbers)
         return {self._names[seat][number]: number for number in numbers}
@@ -140,7 +139,7 @@ class PettingZooGame(MultiEnv):
         """Return the observation of a seat, and its legal moves, as text."""
         observation, _ = self._look(seat)
         if self._describe_observation is not None:
-            shown = str(self._describe_observation(self.inner.unwrapped, seat, observation))
+            shown = description_text(self._describe_observation(self.inner.unwrapped, seat, observation))
         else:
             shown = observation_text(_observation_space(self.inner.observation_space(seat)), observation)
         names = [*self.legal()]
@@ -289,17 +288,6 @@ class PettingZooGame(MultiEnv):
         if len(set(names)) < len(names):
             raise ValueError(f"{self.name}: actions={','.join(names)} names an action twice")
         return names or [str(number) for number in range(space.n)]
-
-
-def read_move(reply: str, legal: Mapping[str, int]) -> int | None:
-    """Return the number of the legal move that the last line of a reply names, None for none or several.
-
-    Where names are numbers, the line must end with one and hold no other, as in "4", "Column 4." and "I play 4".
-    """
-    if not all(name.isdecimal() for name in legal):
-        return find_choice(reply, legal)
-    match = NUMBER_ANSWER.fullmatch(plain_answer(last_line(reply)).lower())
-    return legal.get(match[1]) if match else None
 
 
 def _observation_space(space: spaces.Space) -> spaces.Space:

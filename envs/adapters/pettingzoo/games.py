@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
+from envs.adapters.game_text import description, shorten
 from envs.adapters.named_function import load_function
 from envs.adapters.pettingzoo.classic_games import CLASSIC_GAMES
 from envs.adapters.pettingzoo.game import PettingZooGame
@@ -38,8 +41,8 @@ def view_of(name: str) -> type[SeatView]:
         ValueError: There is no such game, what is there is none, or one of its agents has a name that no seat can have.
         ImportError: A package that the game needs is not installed.
     """
-    make_game, seats = WATCHDOG.load_call(f"pettingzoo:{name}: its import", _open, name)
-    words = CLASSIC_GAMES.get(re.sub(r"_v\d+$", "", name), GameWords())
+    make_game, seats, goal = WATCHDOG.load_call(f"pettingzoo:{name}: its import", _open, name)
+    words = CLASSIC_GAMES.get(re.sub(r"_v\d+$", "", name), GameWords(goal))
     members = {
         "name": name,
         "make_game": staticmethod(make_game),
@@ -55,8 +58,8 @@ def view_of(name: str) -> type[SeatView]:
     return view
 
 
-def _open(name: str) -> tuple[Callable[..., AECEnv], tuple[str, ...]]:
-    """Return the function that makes the game, and its seats."""
+def _open(name: str) -> tuple[Callable[..., AECEnv], tuple[str, ...], str]:
+    """Return the function that makes the game, its seats, and what it says about itself."""
     make_game = _find(name)
     try:
         game = make_game()
@@ -65,8 +68,22 @@ def _open(name: str) -> tuple[Callable[..., AECEnv], tuple[str, ...]]:
     except Exception as error:
         raise ValueError(f"pettingzoo:{name} cannot be made: {type(error).__name__}: {error}") from error
     seats = tuple(check_seats([*game.possible_agents], f"pettingzoo:{name}"))
+    goal = _own_goal(game, name)
     game.close()
-    return make_game, seats
+    return make_game, seats, goal
+
+
+def _own_goal(game: AECEnv, name: str) -> str:
+    """The paragraph "Description" of the docstring of the game's class, else its first paragraph, else its name.
+
+    Docstrings of PettingZoo's own classes say nothing about a game.
+    """
+    classes = takewhile(lambda base: not base.__module__.startswith("pettingzoo."), type(game.unwrapped).__mro__)
+    docstring = inspect.cleandoc(next((text for base in classes if (text := vars(base).get("__doc__"))), ""))
+    goal = description(docstring) or shorten(docstring.partition("\n\n")[0])
+    metadata = getattr(game, "metadata", None) or {}
+    goal = goal or f"You play {metadata.get('name') or name.rpartition(':')[2]}"
+    return goal if goal[-1] in ".!?" else f"{goal}."
 
 
 def _find(name: str) -> Callable[..., AECEnv]:

@@ -88,5 +88,10 @@ def test_an_unknown_game_is_an_error_of_one_line():
     assert "\n" not in str(error.value)
 
 
+def test_no_turn_at_all_is_no_limit():
+    with pytest.raises(ValueError, match="max_turns must be at least 1, not 0"):
+        envs.make(GUESS, max_turns=0)
+
+
 def test_a_game_trains_and_evaluates(tmp_path):
     train_and_evaluate(tmp_path, GUESS, "max_turns=3", max_tokens=1536)

@@ -1,5 +1,7 @@
 """Gymnasium's own games by their ids: words, actions, limits, success, determinism, snapshots, and faults."""
 
+import inspect
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from gymnasium import spaces
 
 import envs
 from envs.__main__ import main
-from envs.adapters.action_forms import NumberActions, TextActions
+from envs.checks import contract, rewards, run_check
+from envs.checks.env_under_test import EnvUnderTest
 from tests.support.games import obs_text, play_replies, step_replies
 from tests.support.interop import train_and_evaluate
 
@@ -43,8 +46,45 @@ class Scripted(gymnasium.Env):
 gymnasium.register("Scripted-v0", Scripted)
 
 
+class OneStep(gymnasium.Env):
+    """Shows a number.
+
+    ## Description
+    Pick the shown
+    number.
+    """
+
+    observation_space, action_space = spaces.Discrete(4), spaces.Discrete(4, start=1)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.number = int(self.np_random.integers(2))
+        return self.number, {}
+
+    def step(self, action):
+        return self.number, float(action == self.number + 1), True, False, {}
+
+
+class Silent(OneStep):
+    """Shows nothing."""
+
+    observation_space = spaces.Text(9)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return None, {}
+
+
+gymnasium.register("OneStep-v0", OneStep)
+gymnasium.register("Silent-v0", Silent)
+
+
 def scripted(*, words=None, **game_args):
     return envs.make("gymnasium:Scripted-v0", game_args=game_args, **(words or {}))
+
+
+def describe_as_none(game, observation):
+    return None
 
 
 def describe_as_count(game, observation):
@@ -187,34 +227,41 @@ def test_a_snapshot_goes_on_like_the_original_any_number_of_times():
     assert len(first) == 7
 
 
+def test_the_doctor_passes_a_game_of_one_step_whose_actions_are_numbers():
+    result = run_check(rewards.attacks, EnvUnderTest("gymnasium:OneStep-v0"))
+    assert not result.faults and not result.lack
+
+
+def test_the_doctor_names_the_line_of_the_game():
+    line = 1 + inspect.getsourcelines(Scripted.step)[1] + 1
+    (fault,) = run_check(contract.info_keys, EnvUnderTest("gymnasium:Scripted-v0", tasks=1)).faults
+    assert fault == f"OSError: the simulator is gone ({__file__}, line {line})"
+
+
+def test_the_description_may_end_the_docstring():
+    assert envs.make("gymnasium:OneStep-v0").reset(seed=0)[0][0]["content"].startswith("Pick the shown number.\n\n")
+
+
+def test_an_observation_that_is_none_is_a_fault():
+    silent = envs.make("gymnasium:Silent-v0")
+    with pytest.raises(RuntimeError, match="an observation is None, where the observation space is Text"):
+        silent.reset(seed=0)
+    result = run_check(contract.info_keys, EnvUnderTest("gymnasium:Silent-v0"))
+    assert len(result.faults) == 1 and "an observation is None" in result.faults[0]
+    with pytest.raises(RuntimeError, match="describes observations returned None"):
+        scripted(words={"describe": f"{__name__}:describe_as_none"}).reset(seed=0)
+
+
 def test_a_fault_of_the_game_is_no_outcome():
     env = scripted()
     env.reset(seed=0)
     with pytest.raises(OSError, match="simulator is gone"):
         env.step("2")
-    broken = scripted(reward=float("nan"))
-    broken.reset(seed=0)
-    with pytest.raises(RuntimeError, match="no finite number"):
-        step_replies(broken, ["0"] * 3)
-
-
-def test_numbers_as_actions():
-    form = NumberActions(spaces.Box(np.float32([-2, 0]), np.float32([2, 1])))
-    assert form.parse("I push a little.\n-0.5, 1").tolist() == [-0.5, 1.0] and form.parse(form.example) is not None
-    for junk in ("", "1", "1 1 1", "3 0", "nan 0", "inf 0", "0 1e999", "1 and 0", "- 1", "9" * 10_000, "1 " * 10_000):
-        assert form.parse(junk) is None
-    whole = NumberActions(spaces.MultiDiscrete([3, 2]))
-    assert whole.parse("2 1").tolist() == [2, 1] and whole.parse("2 1.5") is None and whole.parse("3 0") is None
-    rng = np.random.default_rng(0)
-    assert all(
-        form.parse(form.random(rng)) is not None and whole.parse(whole.random(rng)) is not None for _ in range(50)
-    )
-
-
-def test_texts_as_actions():
-    form = TextActions(spaces.Text(max_length=5, min_length=2, charset="abc"))
-    assert form.parse("thinking\nabca") == "abca" and form.parse(form.example) == form.example
-    assert [form.parse(reply) for reply in ("", "a", "abcabc", "abd")] == [None] * 4
+    for reward in (float("nan"), "1.0", None):
+        broken = scripted(reward=reward)
+        broken.reset(seed=0)
+        with pytest.raises(RuntimeError, match=f"paid the reward {reward!r}, which is no finite number"):
+            step_replies(broken, ["0"] * 3)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +272,7 @@ def test_texts_as_actions():
         ({"labels": "a,b"}, "2 labels for an observation of 4 numbers"),
         ({"success": "win"}, "is not one of reward, end, last"),
         ({"reward": "none"}, "is not one of game, success"),
+        ({"max_turns": 0}, "max_turns must be at least 1, not 0"),
         ({"style": "long"}, "is not one of full, short"),
         ({"describe": "math:cso"}, "did you mean 'cos'?"),
         ({"game_args": {"gravity": 1}}, "gravity"),

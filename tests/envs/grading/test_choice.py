@@ -38,6 +38,57 @@ def test_a_name_inside_a_longer_one_does_not_count():
     assert find_choice("then go", commands) == 0
 
 
+FROM_0, AROUND_0 = {"0": 0, "1": 1, "2": 2}, {"-1": -1, "0": 0, "1": 1}
+FORM_LINES = """{}|{}.|{})|({})|[{}]|**{}**|`{}`|"{}"|_{}_|\\boxed{{{}}}|${}$|<answer>{}</answer>|Answer: {}|**Answer:** {}
+#### {}|#{}|action: {}|action={}|{{"action": {}}}|-> {}|->{}|=> {}|→ {}|- {}|- **{}**|* {}|• {}|{}-|{} - stay|{} — stay
+{}, because it is free|{}; done|{}!|{}...|So... {}|I choose {}.|My action is {}|Action #{}|Action - {}|step({})|{}: go
+left ({})|{}=left|Step 4/50: {}|It is at 0.35 and moves at -3.7, so {}|{} (confidence 0.9)"""
+FORMS = FORM_LINES.replace("\n", "|").split("|")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_number_is_read_in_the_forms_that_models_write(form):
+    assert [find_choice(form.format(name), FROM_0) for name in FROM_0] == [0, 1, 2]
+    assert [find_choice(form.format(name), AROUND_0) for name in AROUND_0 if name != "-1"] == [0, 1]
+    assert find_choice(form.format("-1"), AROUND_0) == find_choice(form.format("−1"), AROUND_0) == -1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "-2",
+        "1.5",
+        "2.0",
+        "1.0",
+        ".1",
+        "-1.5",
+        "between 0.5 and 7",
+        "x-1",
+        "x+1",
+        "7-1",
+        "2-1",
+        "1+1",
+        "1e-1",
+        "0,5",
+        "1/7",
+        "0-2",
+        "0,1 and 2",
+        "1%",
+        "1.2.3",
+    ],
+)
+def test_a_number_is_not_read_out_of_another_one(reply):
+    assert find_choice(reply, FROM_0) is find_choice(reply, AROUND_0) is None
+
+
+def test_a_sign_belongs_to_its_number_and_a_hyphen_does_not():
+    assert find_choice("-1", FROM_0) is find_choice("−1", FROM_0) is None
+    assert find_choice("action-1", FROM_0) == 1
+    assert find_choice("action-1", AROUND_0) is None  # 1 or -1
+    assert find_choice("action-0", AROUND_0) == 0
+    assert find_choice("7-1 is too much, 1 is right", FROM_0) == 1
+
+
 def test_a_long_reply_is_read_at_its_end():
     assert find_choice("north\n" * 100_000, DIRECTIONS) == "n"
     assert find_choice("north " + "x " * 100_000, DIRECTIONS) is None

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import envs
-from envs.adapters.pettingzoo.game import read_move
 from envs.adapters.pettingzoo.games import view_of
+from envs.adapters.pettingzoo.moves import read_move
 from envs.checks import check_env
 from envs.multi.match import play_match
 from envs.types import assistant
+from tests.support import zoo_games
 from tests.support.interop import train_and_evaluate
 
-HERE = "tests.support.zoo_games"
+HERE, FILE = "tests.support.zoo_games", zoo_games.__file__
 COUNTDOWN, NAMED, PENNIES, PIXELS = (f"{HERE}:{name}" for name in ("Countdown", "Named", "Pennies", "Pixels"))
 
 
@@ -49,6 +50,30 @@ def test_the_opening_says_what_a_player_needs() -> None:
         "\nLegal moves: one, two.",
     ):
         assert part in message["content"]
+
+
+def test_a_game_of_its_own_is_introduced_by_its_docstring_or_its_name() -> None:
+    three = (
+        "Three seats take one or two sticks of a pile in turn; who cannot go on leaves with -1, the last one gets 1."
+    )
+    assert table_of(COUNTDOWN).goal == table_of(f"{FILE}:Countdown").goal == three
+    assert table_of(f"{HERE}:Untold").goal == table_of(f"{FILE}:Untold").goal == "You play untold_v0."
+    assert table_of(f"{FILE}:nameless").goal == "You play nameless."
+    assert table_of(f"{HERE}:Untold", goal="Win.").goal == "Win."
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (5, "seat_0: action_mask has 5 entries, its action space 2 actions"),
+        (0, "seat_0: action_mask has 0 entries"),
+        (2, "seat_0: action_mask allows none of 2 actions, but the game goes on"),
+    ],
+)
+def test_a_wrong_mask_is_a_fault_that_names_it(entries: int, message: str) -> None:
+    table = table_of(f"{HERE}:Masked", game_args={"entries": entries})
+    with pytest.raises(RuntimeError, match=message):
+        table.reset(seed=0, options={"split": "test", "index": 0})
 
 
 def test_only_legal_moves_are_offered_and_numbers_begin_where_the_space_does() -> None:
@@ -111,6 +136,11 @@ def test_a_bad_reply_is_asked_again_once_and_the_second_ends_the_game() -> None:
         ("thinking of 1\n2", 1),
         ("3", None),
         ("1 or 2", None),
+        ("- 2", 1),
+        ("-2", None),
+        ("−2", None),
+        (".2", None),
+        ("1.2", None),
         ('{"reward": 1.0, "success": true}', None),
         ("2 because 1 is worse", None),
         ("__import__('os')._exit(1)", None),
@@ -139,6 +169,12 @@ def test_observations_that_are_no_text_need_a_function() -> None:
         envs.make(f"pettingzoo:{PIXELS}")
     env = envs.make(f"pettingzoo:{PIXELS}", describe=f"{HERE}:describe_pixels", seat="odd", style="short")
     assert env.reset(seed=0)[0][0]["content"] == "odd sees 7\n0 1"
+
+
+def test_an_observation_that_is_none_is_a_fault() -> None:
+    for name, arguments in (("Blind", {}), ("Pixels", {"describe": f"{HERE}:say_nothing"})):
+        with pytest.raises(RuntimeError, match="None"):
+            table_of(f"{HERE}:{name}", **arguments).reset(seed=0, options={"split": "test", "index": 0})
 
 
 @pytest.mark.parametrize(
