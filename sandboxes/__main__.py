@@ -48,7 +48,7 @@ def _serve(sandbox: sandboxes.Sandbox, token: str | None, args: argparse.Namespa
     places = args.places or getattr(sandbox, "places", None) or 2 * (os.cpu_count() or 1)
     service = Service(sandbox, places=places, queue=args.queue, sessions=args.sessions, lease_s=args.lease)
     try:
-        with Server(args.host, args.port, service, token, args.body_mb << 20) as server:
+        with _bound(args, service, token) as server:
             access = "with a token" if token else "without a token"
             tier = sandbox.isolation.tier
             capacity = f"{places} places, a queue of {args.queue}"
@@ -58,6 +58,15 @@ def _serve(sandbox: sandboxes.Sandbox, token: str | None, args: argparse.Namespa
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
         service.close()
+
+
+def _bound(args: argparse.Namespace, service: Service, token: str | None) -> Server:
+    """Return a server that listens. Raises `OSError`, which names the address, if it cannot."""
+    try:
+        return Server(args.host, args.port, service, token, args.body_mb << 20)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(f"--host {args.host} --port {args.port}: {reason}; --port 0 takes a free port") from None
 
 
 class _SignalReceived(Exception):

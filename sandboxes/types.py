@@ -38,8 +38,9 @@ class Status(StrEnum):
 class Limits:
     """What one stateless call, or one session, may use.
 
-    Over `cpu_s`, `memory_mb` or `output_kb` a call ends with the status of that name. Over `processes`, `disk_mb` or
-    `files` the program gets the system's own error (EAGAIN, ENOSPC) and may continue; where the kernel cannot count
+    Over `cpu_s`, `memory_mb` or `output_kb` a call ends with the status of that name; a program that asks for more than
+    `memory_mb` at once is refused by the system, in Python a MemoryError, and may continue. Over `processes`, `disk_mb`
+    or `files` the program gets the system's own error (EAGAIN, ENOSPC) and may continue; where the kernel cannot count
     files, as in the weaker tiers of `local`, the call ends with SIGNAL and SIGXFSZ.
 
     Raises ValueError for a limit that is not a number above 0 and at most `MAX_LIMIT`, whole except for `cpu_s`. A
@@ -47,7 +48,8 @@ class Limits:
     """
 
     cpu_s: float = 30.0  # CPU seconds of all processes together; in a session: per cell or run
-    memory_mb: int = 512  # MiB of all processes together, without what was in use before the call started
+    memory_mb: int = 512  # MiB of all processes together, without what was in use before the call started; where the
+    # kernel counts files in memory too (`local`, `docker`), processes and files have this and `disk_mb` together
     processes: int = 64  # threads count
     disk_mb: int = 64  # MiB of all files together, which are held in memory
     files: int = 4096

@@ -32,7 +32,7 @@ class Functions(SubmissionEnv):
     bare. It is loaded in a sandbox and called there. The inputs are hidden; the host compares the results with the
     reference's, in value and in type.
     Reward: 1 if it is right on all inputs, else 0; with `partial` the share of the inputs. An exception, or too much
-    CPU time, memory or output, counts as a wrong answer.
+    CPU time or memory, counts as a wrong answer; what it prints is not read.
     Metrics: `passed`, the share of the inputs; `timeout`; `raised`, 1 if a call did. With an audit, `suspect`, how many
     kinds of suspicious constructs a right program has, and `suspect/KIND` for each kind.
     Episode end: after the first reply, with a line on what went wrong that shows no input: of an exception, its type.

@@ -6,7 +6,7 @@ Legend: B rows, T tokens of a row, M sampled tokens, V letters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rl.checks.micro_batches import check_cut, tensors_of
 from rl.checks.parts import Place
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row, Tokens
@@ -221,7 +222,7 @@ def _check_phase(recipe: Recipe, tokens: Tokens, model: ToyModel) -> bool:
 
 def _call(place: Place, recipe: Recipe, tokens: Tokens, *args: Tensor, is_weight: bool = False) -> Tensor:
     """The result (B, T) of a loss part, after a look at it and at what the part has done to `tokens`."""
-    before = {name: value.detach().clone() for name, value in _tensors(tokens)}
+    before = {name: value.detach().clone() for name, value in tensors_of(tokens)}
     place.check_parameters(*args, tokens)
     try:
         result = place.part(*args, tokens)
@@ -229,60 +230,15 @@ def _call(place: Place, recipe: Recipe, tokens: Tokens, *args: Tensor, is_weight
         if name := _undeclared_stream(place, recipe, tokens, *args):
             place.fail(f'reads tokens.{name}, which a run computes only for parts with @needs("{name}")', error)
         place.fail_with(error)
-    for name, value in _tensors(tokens):
+    for name, value in tensors_of(tokens):
         place.expect_unchanged(True, torch.equal(before[name], value.detach()), f"tokens.{name}")
     _expect_table(place, result, tokens.mask, is_weight=is_weight)
-    _check_cut(place, result, tokens, *args)
+    check_cut(place, result, tokens, *args)
     if result.requires_grad and not needs(recipe, "entropy"):
         (gradient,) = torch.autograd.grad(result.sum(), tokens.entropy, retain_graph=True, allow_unused=True)
         if gradient is not None:
             place.fail('reads the gradient of tokens.entropy, which is there only for parts with @needs("entropy")')
     return result
-
-
-def _check_cut(place: Place, result: Tensor, tokens: Tokens, *args: Tensor) -> None:
-    """Raise `RecipeFault` if the part gives tokens other numbers when it sees half of the trajectories, in less space.
-
-    A trainer cuts an optimiser step into micro-batches and pads each to its longest row.
-    """
-    lengths = tokens.mask.int().cumsum(1).argmax(1) + 1
-    longest = lengths.new_zeros(len(lengths)).scatter_reduce(0, _numbered(tokens.labels.trajectory), lengths, "amax")
-    order = longest[_numbered(tokens.labels.trajectory)]
-    for half in (order <= order.median(), order > order.median()):
-        rows = half.nonzero().squeeze(1)
-        if not 0 < len(rows) < len(lengths):
-            return
-        width = int(lengths[rows].max())
-        with torch.no_grad():
-            part = place.part(*(_cut(arg, rows, width) for arg in args), _cut_tokens(tokens, rows, width))
-            again = place.part(*args, tokens)
-        mask = _cut(tokens.mask, rows, width)
-        if not torch.equal(again, result):
-            return  # it draws
-        if not torch.allclose(part[mask].double(), _cut(result, rows, width)[mask].double(), rtol=1e-4, atol=1e-5):
-            place.fail(
-                "gives a token other numbers in another micro-batch, so that --microbatch-tokens changes the loss; "
-                "take sums and means over the optimiser step in a `step` part or in `reduce`"
-            )
-
-
-def _numbered(labels: Tensor) -> Tensor:
-    """Labels (B,) as numbers from 0."""
-    return labels.unique(return_inverse=True)[1]
-
-
-def _cut(table: Tensor, rows: Tensor, width: int) -> Tensor:
-    """Some rows of a tensor (B,) or of the first `width` columns of one (B, T)."""
-    return table[rows, :width] if table.dim() == 2 else table[rows]
-
-
-def _cut_tokens(tokens: Tokens, rows: Tensor, width: int) -> Tokens:
-    """Some rows of `tokens`, padded to `width`."""
-    labels = {field.name: getattr(tokens.labels, field.name) for field in fields(tokens.labels)}
-    labels = {name: None if value is None else _cut(value, rows, width) for name, value in labels.items()}
-    streams = {name: _cut(value, rows, width) for name, value in tokens.streams.items()}
-    tables = {name: _cut(value, rows, width) for name, value in _tensors(tokens)}
-    return replace(tokens, labels=replace(tokens.labels, **labels), streams=streams, **tables)
 
 
 def _expect_table(place: Place, result: Any, mask: Tensor, *, is_weight: bool = False) -> None:
@@ -312,9 +268,3 @@ def _undeclared_stream(place: Place, recipe: Recipe, tokens: Tokens, *args: Tens
             continue
         return name
     return ""
-
-
-def _tensors(tokens: Tokens) -> Iterator[tuple[str, Tensor]]:
-    for field in fields(tokens):
-        if isinstance(value := getattr(tokens, field.name), Tensor):
-            yield field.name, value

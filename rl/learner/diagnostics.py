@@ -82,10 +82,11 @@ class Diagnostics:
         return metrics
 
 
-def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
+def list_warnings(metrics: Mapping[str, float], lag: int, *, compares_members: bool = True) -> list[str]:
     """Return one line for each metric of an update that usually means trouble.
 
-    `lag` is the number of updates between sampling and training; with 0 the samples are fresh.
+    `lag` is the number of updates between sampling and training; with 0 the samples are fresh. `compares_members` says
+    whether the method learns by comparing the members of a group, so that equal rewards teach nothing.
     """
     lines = []
     gap = metrics.get("kl/sampler_trainer", 0.0)
@@ -94,7 +95,7 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
     if gap > 1e-3 and lag == 0:
         lines.append(f"sampler and trainer disagree (KL {gap:.1e} on fresh samples): their forwards differ")
     is_imitation = metrics.get("episodes/demonstrated", 0.0) >= metrics.get("episodes/played", 1.0)  # no group compares
-    if metrics.get("groups/zero_variance", 0.0) > 0.9 and not is_imitation:
+    if metrics.get("groups/zero_variance", 0.0) > 0.9 and compares_members and not is_imitation:
         success = metrics.get("success/mean", 0.0)
         # Between the two, each task is solved always or never.
         why = "the members of a group behave alike (a higher --temperature varies them)"

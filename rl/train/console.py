@@ -43,6 +43,7 @@ class Console:
         self.start_time = time.monotonic()
         self.rewards: list[float] = []
         self.warning_kinds: set[str] = set()  # each kind is printed once per run
+        self._last_line = ""  # of an update, if it has not been printed to stay
         self._cold_start = ProgressLines("cold start", self.say)
 
     def say(self, line: str) -> None:
@@ -53,7 +54,14 @@ class Console:
     def ended(self, update: int, reason: str) -> None:
         """Tell why the run ended after `update` updates, where it has not made all of them."""
         if reason and update < self.total_updates:
+            self._say_last_line()
             self.say(f"ended after update {update} by {reason}")
+
+    def _say_last_line(self) -> None:
+        """Print the line of the last update, unless it stands there."""
+        if self._last_line:
+            self.say(self._last_line)
+        self._last_line = ""
 
     def cold_start(self, progress: imitation.Progress, measurement: imitation.Measurement) -> None:
         """Show how far imitation has come and how the model does when sampled.
@@ -81,15 +89,13 @@ class Console:
         among them. `warnings` are lines of `list_warnings`; lines that agree from their fourth word on are of one kind.
         Where output is no terminal, about one update in twenty is printed.
         """
+        n = int(metrics["update"])
         self.rewards.append(metrics["reward/mean"])
         for warning in warnings:
             kind = warning.split(" ", 3)[-1]
             if kind not in self.warning_kinds:
                 self.warning_kinds.add(kind)
-                self.say(f"warning: {warning}")
-        n = int(metrics["update"])
-        if not self.is_terminal and n % max(1, self.total_updates // 20) and n != self.total_updates:
-            return
+                self.say(f"warning in update {n}: {warning}")
         line = (
             f"update {n:>{len(str(self.total_updates))}}/{self.total_updates}  "
             f"reward {metrics['reward/mean']:.3f} {self._reward_curve()}  "
@@ -105,10 +111,11 @@ class Console:
         for key, what in counts.items():
             if count := metrics.get(f"episodes/{key}"):
                 line += f"  {count:.0f} {what}"
+        self._last_line = line
         if self.is_terminal and n != self.total_updates:
             self._show(line)
-        else:
-            self.say(line)
+        elif n % max(1, self.total_updates // 20) == 0 or n == self.total_updates:
+            self._say_last_line()
 
     def _reward_curve(self) -> str:
         """Draw the rewards so far in at most twelve characters, on a scale that includes 0 and 1."""

@@ -18,8 +18,6 @@ from envs.watchdog import WATCHDOG
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
-from rl.methods.conflicts import has
-from rl.methods.parts import STATES
 from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, words
 from rl.methods.streams import asks_for_reference
@@ -100,6 +98,7 @@ class Session:
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
         self.judge = open_judge(settings, recipe)
+        self.advice = Advice.of(recipe, settings.groups, is_self_play=not settings.opponent)
         opening = self.env.open(self._make_agent(), settings)
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         counts: dict[str, Any] = {"turns": self.env.max_turns, **self.opponents.copies(slots, self.updates)}
@@ -206,7 +205,6 @@ class Session:
 
     def _make_loop(self) -> Loop:
         s, log_parts = self.settings, (self.checkpointer, self.loggers, self.console)
-        advice = Advice(s.groups, compares_states=has(self.recipe, STATES), is_self_play=not s.opponent)
         return Loop(
             self.runner,
             self.trainees,
@@ -214,7 +212,7 @@ class Session:
             Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.runners.sync_weights,
-            on_update=UpdateLog(s, *log_parts, advice, self.trainees.engine_metrics).on_update,
+            on_update=UpdateLog(s, *log_parts, self.advice, self.trainees.engine_metrics).on_update,
             pause=self.trainees.pause,
             opponents=self.opponents,
             judge=self.judge,

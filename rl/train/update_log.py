@@ -42,7 +42,8 @@ class UpdateLog:
             folder.write_rollouts(update, selection)
         folder.log(metrics)
         self.loggers.log(update, {name: value for name, value in metrics.items() if isfinite(value)})
-        self.console.update(metrics, list_warnings(metrics, s.lag))
+        warnings = list_warnings(metrics, s.lag, compares_members=self.advice.compares_members)
+        self.console.update(metrics, warnings)
         if line := self.advice.add(metrics):
             self.console.say(f"advice: {line}")
         self.checkpointer.record()

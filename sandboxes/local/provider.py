@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sandboxes.fair_queue import FairQueue
+from sandboxes.local.confinement.mounts import package_paths
 from sandboxes.local.confinement.tiers import TIERS
 from sandboxes.local.pool import PlacePool
 from sandboxes.local.session import PlaceBackend
@@ -41,9 +42,9 @@ class Local:
 
         Args:
             tier: "namespaces" (also if empty), "landlock" or "process".
-            packages: Names of packages that programs can import, where they are installed; no others can be. Sessions,
-                and programs whose source contains one of the names, find them loaded; other programs are served by a
-                lighter process, faster.
+            packages: Names of installed packages that programs can import; no others can be. Sessions, and programs
+                whose source contains one of the names, find them loaded; other programs are served by a lighter
+                process, faster.
             places: How many stateless calls run at once; None is twice the number of cores. Others wait in order.
             queue_s: Seconds that a call may wait for a place.
             start_s: Seconds in which the first process must be ready.
@@ -70,6 +71,9 @@ class Local:
         is_list = isinstance(packages, Iterable) and not isinstance(packages, str)
         if not is_list or not all(isinstance(name, str) for name in packages):
             raise ValueError(f"packages = {packages!r:.60}: must be a list of names, such as ['numpy']")
+        for name in packages:
+            if not package_paths((name,)):
+                raise ValueError(f"packages: {name!r} is not installed here; install it, or leave it out")
         check_wait("queue_s", queue_s)
         check_wait("start_s", start_s)
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sandboxes.remote import codec
 from sandboxes.types import SandboxBusy, SandboxClosed, SandboxDied, SandboxError, SandboxUnavailable
@@ -40,7 +40,7 @@ class Client:
             ValueError: The URL has another form, or contains a password.
         """
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        if not _is_address(parts) or not parts.hostname:
             raise ValueError(f"remote: url {_hide_password(url)!r}: must be http://HOST:PORT or https://HOST:PORT")
         if parts.username or parts.password:
             raise ValueError(f"remote: url {_hide_password(url)!r}: must hold no password; the token goes into `token`")
@@ -238,6 +238,15 @@ def _is_open(connection: http.client.HTTPConnection) -> bool:
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return not poll.poll(0)
+
+
+def _is_address(parts: SplitResult) -> bool:
+    """Whether a URL is one of a server: http or https, with a port that is a number if there is one, and no query."""
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and not (parts.query or parts.fragment)
 
 
 def _hide_password(url: str) -> str:

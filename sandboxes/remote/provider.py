@@ -55,11 +55,11 @@ class Remote:
                 raise ValueError(f"remote: {name} = {value!r:.40}: must be a str or None")
         for name, seconds in (("queue_s", queue_s), ("reach_s", reach_s), ("margin_s", margin_s)):
             check_wait(name, seconds)
-        url, token = url or os.environ.get(URL), token or os.environ.get(TOKEN)
+        url, token = url or os.environ.get(URL), (token or os.environ.get(TOKEN) or "").strip()
         if not url:
             raise SandboxUnavailable(f"remote: no server is named; pass url= or set {URL}")
         if token and not (token.isascii() and token.isprintable()):
-            raise ValueError("remote: the token must be ASCII")
+            raise ValueError("remote: the token must be printable ASCII, without line breaks")
         self._client = Client(url, token, queue_s=queue_s, reach_s=reach_s, margin_s=margin_s)
         self._reset()
         try:

@@ -38,6 +38,12 @@ def test_wrong_names_are_told_with_the_nearest_right_one() -> None:
     [
         ("local", {"queue_s": -1}, "queue_s = -1: must be 0 to 86400 seconds"),
         ("local", {"start_s": "9"}, "start_s = '9': must be"),
+        (
+            "local",
+            {"packages": ["numpy", "no-such"]},
+            "packages: 'no-such' is not installed here; install it, or leave it",
+        ),
+        ("remote", {"url": "http://localhost:1", "token": "a\tb"}, "the token must be printable ASCII, without line"),
         ("remote", {"url": 5}, "remote: url = 5: must be a str or None"),
         ("remote", {"url": "http://localhost:1", "token": 5}, "remote: token = 5: must be"),
         ("remote", {"url": "http://localhost:1", "queue_s": float("nan")}, "queue_s = nan: must be"),

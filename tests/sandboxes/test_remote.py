@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 def test_one_is_opened_by_name_and_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(FakeSandbox(), token=SECRET) as server:
-        with sandboxes.open("remote", url=server.url, token=SECRET) as sandbox:
+        with sandboxes.open("remote", url=server.url, token=f"{SECRET}\n") as sandbox:  # as a file holds it
             assert sandbox.run("1").stdout == "1\n"
         monkeypatch.setenv("TURNWISE_SANDBOX_URL", server.url + "/")
         monkeypatch.setenv("TURNWISE_SANDBOX_TOKEN", SECRET)
@@ -57,7 +57,9 @@ def test_a_wrong_token_is_refused_and_stands_in_no_error(token: str | None) -> N
         assert server.url in str(fault.value) and "5ecret" not in repr(fault.value)
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:80", "http://", "http://user:pa55@host:1", "http://h:1/?a=b"])
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "127.0.0.1:80", "http://", "http://user:pa55@host:1", "http://h:1/?a=b", "http://h:a"]
+)
 def test_an_address_that_is_none_is_named(url: str) -> None:
     with pytest.raises(ValueError, match="url") as fault:
         Remote(url=url)

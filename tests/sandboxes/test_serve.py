@@ -62,6 +62,9 @@ def test_a_port_that_is_taken_and_a_command_that_is_none_are_told_in_one_line(re
             done = subprocess.run([sys.executable, "-m", "sandboxes", *words], cwd=ROOT, capture_output=True, text=True)
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
             assert "Traceback" not in done.stderr
+            if words[0] == "serve":
+                port = f"--host 127.0.0.1 --port {words[2]}: address already in use; --port 0 takes a free port"
+                assert port in done.stderr
 
 
 def sleep(port: int) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf, sqrt
 
+from rl.checks.recipe import learns_from_single_episodes
+from rl.methods.conflicts import has
+from rl.methods.parts import STATES
+from rl.methods.recipe import Recipe
+
 UPDATE = 20  # after which the advice is given
 FEW, MANY = 1 / 4, 8  # noise scales, in groups of an update, that are worth a word
 SHARED, SETTLED, LUCKY = 0.3, 0.2, 0.4  # shares from which values of shared states are worth a word
@@ -28,19 +33,33 @@ NAMES = (
 class Advice:
     """Collects the metrics of the first updates of a run, or of those since it was resumed."""
 
-    def __init__(self, groups: int, *, compares_states: bool, is_self_play: bool = False) -> None:
+    def __init__(
+        self, groups: int, *, compares_states: bool, compares_members: bool = True, is_self_play: bool = False
+    ) -> None:
         """Take the number of groups of an update, and what is known of the run.
 
         Args:
             groups: Groups of an update.
             compares_states: Whether the recipe's credit compares turns by their state.
+            compares_members: Whether it learns by comparing the members of a group, and not from equal rewards.
             is_self_play: Whether the policy plays all seats of a game, without opponents.
         """
         self.groups, self.compares_states, self.is_self_play = groups, compares_states, is_self_play
+        self.compares_members = compares_members
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
         self._seats: dict[str, list[float]] = {}  # success of each seat in each update, less the mean of all seats
         self._fewest = inf  # episodes of a seat in an update
+
+    @classmethod
+    def of(cls, recipe: Recipe, groups: int, *, is_self_play: bool) -> Advice:
+        """Return the advice on runs of `recipe` with so many groups in an update."""
+        return cls(
+            groups,
+            compares_states=has(recipe, STATES),
+            compares_members=not learns_from_single_episodes(recipe),
+            is_self_play=is_self_play,
+        )
 
     def add(self, metrics: Mapping[str, float]) -> str:
         """Add an update; return one line where it is the one after which advice is given and there is any, else ""."""
@@ -77,7 +96,7 @@ class Advice:
         if not self.compares_states and share >= SHARED and (gain >= SETTLED or luck >= LUCKY):
             lines.append(f"{share:.0%} of turns stand in shared states: --algo graph compares these")
         is_imitation = self._mean("episodes/demonstrated") > 0
-        if (equal := self._mean("groups/zero_variance")) > EQUAL and not is_imitation:
+        if self.compares_members and (equal := self._mean("groups/zero_variance")) > EQUAL and not is_imitation:
             lines.append(f"{equal:.0%} of groups have equal rewards: other tasks or a larger --size would teach more")
         if (unread := self._mean("judge/unread")) > UNREAD:
             lines.append(f"{unread:.0%} of the judge's replies state no verdict: it may need a larger max_tokens=")

@@ -98,7 +98,7 @@ class Loggers:
                 act(logger)
             except UserError:
                 raise
-            except Exception as error:  # a service may be down; the run does not depend on it
+            except (Exception, SystemExit) as error:  # a service may be down; the run does not depend on it
                 del self._loggers[name]
                 reason = one_line(error) or type(error).__name__
                 print(f"warning: --logger {name} failed and is left out: {reason}", file=sys.stderr, flush=True)

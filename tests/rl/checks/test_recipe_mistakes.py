@@ -29,6 +29,12 @@ def draws_anywhere(history: Any, rng: Any) -> int:
     return int(np.random.default_rng().integers(1_000_000) % history.num_tasks)
 
 
+def fails_on_few_rows(log_ratio: Any, tokens: Any) -> Any:
+    if len(tokens.adv) < 20:
+        raise ValueError("batch too small")
+    return -tokens.adv * log_ratio.exp()
+
+
 @dataclass
 class Counts:
     """Counts its calls, and tells no checkpoint."""
@@ -45,6 +51,10 @@ class Counts:
     [
         ({"surrogate": takes_a_mean}, "gives a token other numbers in another micro-batch"),
         ({"surrogate": takes_a_mean_of_the_padding}, "gives a token other numbers in another micro-batch"),
+        (
+            {"surrogate": fails_on_few_rows},
+            r"^surrogate fails_on_few_rows: raised ValueError: batch too small \(.*line \d+\)",
+        ),
         ({"sampler": draws_anywhere}, "gives the task by chance"),
         ({"surrogate": Counts()}, "keeps numbers between calls that no checkpoint holds"),
     ],

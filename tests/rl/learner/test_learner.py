@@ -61,6 +61,11 @@ def test_groups_that_teach_nothing_are_said_to_be_solved_or_too_hard():
         assert reason in line
 
 
+def test_methods_that_compare_no_members_learn_from_equal_rewards():
+    metrics = {"groups/zero_variance": 1.0, "success/mean": 0.5, "grad_norm": 1.0}
+    assert list_warnings(metrics, lag=0, compares_members=False) == []
+
+
 def test_demonstrations_which_are_alike_and_right_teach_all_the_same():
     metrics = {"groups/zero_variance": 1.0, "success/mean": 1.0, "grad_norm": 1.0, "episodes/played": 4.0}
     assert list_warnings({**metrics, "episodes/demonstrated": 4.0}, lag=0) == []

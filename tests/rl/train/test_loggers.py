@@ -30,6 +30,18 @@ def run_info(path: Path, update: int = 0) -> RunInfo:
     return RunInfo(path, {"lr": 0.01, "penalty": ["kl_k3:coef=0.1"], "lora": False}, update)
 
 
+class Leaving:
+    """Ends the program in its first call, if it is let."""
+
+    def __init__(self, run: RunInfo) -> None:
+        pass
+
+    def log(self, update, metrics):
+        raise SystemExit(3)
+
+    flush = close = log
+
+
 class Breaking:
     """Fails at the second call of `log`, as a service does whose network is gone."""
 
@@ -116,6 +128,13 @@ def test_a_logger_that_fails_is_left_out_and_the_run_goes_on(tmp_path, capsys):
     assert (tmp_path / "calls.txt").read_text() == "log 1 True\nlog 2 True\n"
     assert capsys.readouterr().err.count("failed and is left out: no route to host") == 1
     assert [event.step for event in events(tmp_path).Scalars("reward/mean")] == [1, 2, 3]
+
+
+def test_a_logger_that_exits_is_left_out_too(tmp_path, capsys):
+    loggers = Loggers(f"{__name__}:Leaving", run_info(tmp_path))
+    loggers.log(1, METRICS)
+    loggers.close()
+    assert capsys.readouterr().err == f"warning: --logger {__name__}:Leaving failed and is left out: 3\n"
 
 
 def test_a_logger_that_cannot_begin_leaves_a_run_that_can_be_resumed(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rl.methods.recipe import load
 from rl.train.credit.advice import UPDATE, Advice
 
 
@@ -33,6 +34,12 @@ def test_shared_states_are_worth_a_word_unless_they_are_compared_already() -> No
 
 def test_groups_with_equal_rewards_are_counted() -> None:
     assert given(Advice(8, compares_states=False), groups__zero_variance=0.6)[-1].startswith("60% of groups have equal")
+
+
+def test_equal_rewards_teach_methods_that_compare_no_members() -> None:
+    advice = {name: Advice.of(load(name), 8, is_self_play=False) for name in ("grpo", "ppo", "reinforce")}
+    said = {name: bool(given(one, groups__zero_variance=0.6)[-1]) for name, one in advice.items()}
+    assert said == {"grpo": True, "ppo": False, "reinforce": False}
 
 
 def seats_line(*shares: float) -> str:
