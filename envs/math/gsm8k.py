@@ -20,9 +20,9 @@ from envs.types import Message, Outcome, Task, assistant, final_text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
 INSTRUCTION = "End with #### <number>"
-# What may stand behind #### in a row: a number, then perhaps a unit without digits.
+# A number behind #### that neither digits nor an operator go on behind: a unit may follow.
 _WHOLE_ANSWER = re.compile(
-    r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+|(?=\.))(?:\.[0-9]+)?\.?(?:\s*%|\s+[^0-9]+|\s*[A-Za-z][^0-9/^]*)?"
+    r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+|(?=\.))(?:\.[0-9]+)?(?![0-9]|[.,][0-9]|\s*[-+*/:^\u00d7\u00f7]?\s*[0-9]|[eE][-+]?[0-9])"
 )
 _CALCULATOR_NOTE = re.compile(r"<<[^<>\n]*>>")
 
@@ -146,7 +146,7 @@ def _task(name: str, row: data.Row, instruction: str) -> Task:
     if gold is None or parse_number(gold) is None:
         raise ValueError(f"{row.source}: the answer does not end in '#### <number>'")
     end = solution.partition("####")[2].strip()
-    if not _WHOLE_ANSWER.fullmatch(end):  # otherwise 1 would be the answer of a row that ends in #### 1/2
+    if not _WHOLE_ANSWER.match(end):  # otherwise 1 would be the answer of a row that ends in #### 1/2
         raise ValueError(f"{row.source}: the answer ends in '#### {end[:40]}', of which only a part would be read")
     prompt = (user(f"{row.fields['question'].strip()}{instruction}"),)
     return Task(name, prompt, gold, {"solution": solution, "source": row.source})

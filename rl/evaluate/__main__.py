@@ -42,6 +42,7 @@ from rl.evaluate.seats.matches import SeatedPolicies, open_seated, seating_for
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
+from rl.rollout.faults import is_waiting
 from rl.spec_paths import absolute_path, absolute_player, absolute_spec, as_typed, check_command, output_file
 
 OPPONENT_HELP = (
@@ -267,8 +268,9 @@ def _log_policy_faults(groups: Sequence[Group]) -> None:
     every = [(group.ticket, trajectory) for group in groups for trajectory in group.trajectories]
     faults = [(ticket, trajectory) for ticket, trajectory in every if trajectory.stop == Stop.POLICY_FAULT]
     if faults:
-        ticket, trajectory = faults[0]
-        count = f"{len(faults)} episodes ended by replies that make the environment fail, scored as failures"
+        num_episodes = len({(ticket.number, trajectory.member) for ticket, trajectory in faults})  # for all seats
+        ticket, trajectory = next((one for one in faults if not is_waiting(one[1])), faults[0])
+        count = f"{num_episodes} episodes ended by replies that make the environment fail, scored as failures"
         log_line(f"{count}; the first: {task_label(ticket)}: {trajectory.failure}")
 
 

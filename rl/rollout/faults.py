@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import repeat
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -85,97 +85,103 @@ class Suspicion:
                     trajectory.fault = turn
 
 
-async def works_without_policy(runner: Runner, ticket: Ticket, turns: int) -> bool:
-    """Whether a new environment plays the task of `ticket` without a fault when no reply comes from the policy.
+async def works_without_policy(runner: Runner, ticket: Ticket, failure: Match) -> bool:
+    """Whether a new environment plays the task of `ticket` without a fault when the last reply is not the policy's.
 
     The replies are the oracle's, so that they use what the environment depends on, such as a sandbox; without an oracle
-    they do nothing, for at least `turns` turns. What does nothing may not reach the game behind an adapter, so random
-    replies are tried as well, in up to `RANDOM_CONTROLS` further environments, of which one must work. Wrappers that a
-    strategy puts around the environment are left out.
+    they do nothing. What does nothing may not reach the game behind an adapter, so replies of its own `random` are
+    tried as well, as many as the policy gave in `failure`, the attempt that failed: random ones from the first on, and
+    in an environment of one agent also a random one behind those that were answered. One of these must work, of up to
+    `RANDOM_CONTROLS` each. Wrappers that a strategy puts around the environment are left out.
     """
-    turns = max(turns, CONTROL_TURNS)
-    works, has_oracle = await _control(runner, ticket, turns, None)
+    turns = 1 + num_turns(failure)
+    works, has_oracle = await _control(runner, ticket, _Script(max(turns, CONTROL_TURNS)))
     if has_oracle or not works:
         return works
+    earlier = [turn.reply for turn in failure[0].turns if turn.reply is not None and not turn.internal]
+    beginnings = [earlier, []] if earlier and runner.seats == ("agent",) else [[]]
     for number in range(RANDOM_CONTROLS):
-        works, _ = await _control(runner, ticket, turns, derive(ticket.seed, "control", number))
-        if works:
-            return True
+        for beginning in beginnings:
+            script = _Script(turns, derive(ticket.seed, "control", number), beginning)
+            works, _ = await _control(runner, ticket, script)
+            if works:
+                return True
     return False
 
 
-async def _control(runner: Runner, ticket: Ticket, turns: int, seed: int | None) -> tuple[bool, bool]:
-    """Whether a new environment plays up to `turns` turns without a fault, and whether it has an oracle.
+class _Script(NamedTuple):
+    """What a control plays: so many turns, with random replies if it has a seed, behind those of `beginning`."""
 
-    The replies are the oracle's, without one those that do nothing; with a `seed` they are random.
-    """
-    env, has_oracle = None, True
+    turns: int
+    seed: int | None = None
+    beginning: Sequence[Message] = ()
+
+
+async def _control(runner: Runner, ticket: Ticket, script: _Script) -> tuple[bool, bool]:
+    """Whether a new environment plays a script without a fault, and whether it has an oracle, if that was asked."""
+    env = None
     label = f"task {ticket.split}/{ticket.index} seed {ticket.seed}, played to find out why it failed"
     play = _plays_without_fault if runner.seats == ("agent",) else _seats_play_without_fault
     options = {"index": ticket.index, "split": ticket.split}
     try:
         env = call_contained(runner.make_env)
         await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
-        has_oracle = await runner.call(env, ticket, f"oracle of {label}", _has_oracle, env)
-        return await play(runner, env, ticket, turns, label, seed), has_oracle
+        return await play(runner, env, ticket, script, label)
     except Exception:  # whatever it is, it is not the policy's
-        return False, has_oracle
+        return False, True
     finally:
         if env is not None:
             with suppress(Exception):
                 await runner.call(env, ticket, f"close of {label}", env.close)
 
 
-def _has_oracle(env: Any) -> bool:
-    """Whether an environment that has just been reset has an oracle, for the first of several seats to move."""
-    try:
-        if hasattr(env, "agent_selection"):
-            env.oracle(env.agent_selection)
-        else:
-            oracle(env, 0)
-    except (NotImplementedError, ValueError):
-        return False
-    return True
-
-
 async def _plays_without_fault(
-    runner: Runner, env: gymnasium.Env, ticket: Ticket, turns: int, label: str, seed: int | None
-) -> bool:
-    """Whether up to `turns` turns are played; raises what the environment raises."""
-    replies = await runner.call(env, ticket, f"oracle of {label}", _control_replies, env, seed)
-    for _ in range(turns):
+    runner: Runner, env: gymnasium.Env, ticket: Ticket, script: _Script, label: str
+) -> tuple[bool, bool]:
+    """Whether the turns are played, and whether by an oracle; raises what the environment raises."""
+    replies = (
+        await runner.call(env, ticket, f"oracle of {label}", _oracle_replies, env) if script.seed is None else None
+    )
+    has_oracle = replies is not None
+    if replies is None:
+        replies = await runner.call(env, ticket, f"oracle of {label}", _other_replies, env, script)
+    for _ in range(script.turns):
         if (reply := await runner.call(env, ticket, f"oracle of {label}", next, replies, None)) is None:
-            return True
+            break
         step = await runner.call(env, ticket, f"step of {label}", env.step, reply)
         messages, reward, terminated, truncated, info = step
         if messages not in MessagesSpace() or not is_reward(reward) or info.get("stop") == Stop.ERROR:
-            return False
+            return False, has_oracle
         if terminated or truncated:
-            return True
+            break
         await asyncio.sleep(0)
-    return True
+    return True, has_oracle
 
 
 async def _seats_play_without_fault(
-    runner: Runner, env: Any, ticket: Ticket, turns: int, label: str, seed: int | None
-) -> bool:
-    """The same for an environment of several seats, with up to `turns` replies of all of them together."""
-    for turn in range(turns + len(runner.seats)):
-        draw = None if seed is None else derive(seed, turn)
-        is_sound, is_over = await runner.call(env, ticket, f"step of {label}", _play_seat, env, draw)
+    runner: Runner, env: Any, ticket: Ticket, script: _Script, label: str
+) -> tuple[bool, bool]:
+    """The same for an environment of several seats, with replies of all of them together."""
+    has_oracle = True
+    for turn in range(script.turns + len(runner.seats)):
+        seed = None if script.seed is None else derive(script.seed, turn)
+        is_sound, is_over, is_oracle = await runner.call(env, ticket, f"step of {label}", _play_seat, env, seed)
+        has_oracle = has_oracle and is_oracle
         if is_over or not is_sound:
-            return is_sound
+            return is_sound, has_oracle
         await asyncio.sleep(0)
-    return True
+    return True, has_oracle
 
 
-def _play_seat(env: Any, seed: int | None) -> tuple[bool, bool]:
-    """Play one turn of an environment of several seats; return whether its rewards are sound, and whether it is over.
+def _play_seat(env: Any, seed: int | None) -> tuple[bool, bool, bool]:
+    """Play one turn of an environment of several seats.
 
-    The reply is the oracle's, or without an oracle one that does nothing; with a `seed` it is random.
+    The reply is the oracle's, or without an oracle one that does nothing; with a `seed` it is random. Returns whether
+    the rewards are sound, whether the game is over, and False where an oracle was missing.
     """
+    has_oracle = True
     if not env.agents:
-        return True, True
+        return True, True, has_oracle
     seat = env.agent_selection
     if env.terminations[seat] or env.truncations[seat]:
         env.step(None)
@@ -185,16 +191,23 @@ def _play_seat(env: Any, seed: int | None) -> tuple[bool, bool]:
         try:
             reply = env.oracle(seat)
         except NotImplementedError:
-            reply = env.noop(seat)
+            reply, has_oracle = env.noop(seat), False
         env.step(reply)
-    return all(map(is_reward, env.rewards.values())), not env.agents
+    return all(map(is_reward, env.rewards.values())), not env.agents, has_oracle
 
 
-def _control_replies(env: gymnasium.Env, seed: int | None) -> Iterator[Message]:
-    """The replies of the environment's oracle, else those that do nothing; with a `seed` random ones."""
-    for script in (oracle, noop) if seed is None else (random, noop):
+def _oracle_replies(env: gymnasium.Env) -> Iterator[Message] | None:
+    """The replies of the environment's oracle, None if it has none."""
+    with suppress(ValueError):
+        return iter(oracle(env, 0))
+    return None
+
+
+def _other_replies(env: gymnasium.Env, script: _Script) -> Iterator[Message]:
+    """Replies that do nothing; with a seed the script's beginning, and then random ones, of an environment with any."""
+    for replies in (noop,) if script.seed is None else (random, noop):
         with suppress(ValueError):
-            return iter(script(env, seed or 0))
+            return chain(script.beginning, replies(env, script.seed or 0))
     return repeat(assistant(""))
 
 
@@ -240,7 +253,12 @@ def blame_policy(attempt: Match) -> None:
 
 
 def _is_suspect(trajectory: Trajectory) -> bool:
-    return trajectory.fault is not None and not (trajectory.error or "").startswith(WAITING)
+    return trajectory.fault is not None and not is_waiting(trajectory)
+
+
+def is_waiting(trajectory: Trajectory) -> bool:
+    """Whether a seat had replied, and waited for another, when its episode ended by an error."""
+    return (trajectory.error or "").startswith(WAITING)
 
 
 def _has_same_replies(failure: Match, attempt: Match) -> bool:

@@ -106,7 +106,7 @@ def _record(
                 "metrics": dict(turn.metrics),
                 "sample_s": round(turn.sample_s, 4),
                 "env_s": round(turn.env_s, 4),
-                **{name: [round(x, 5) for x in values] for name, values in turn.streams.items()},
+                **{name: [round(float(x), 5) for x in values] for name, values in turn.streams.items()},
             }
             for turn in trajectory.turns
         ],

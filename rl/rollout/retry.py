@@ -73,7 +73,7 @@ async def retry_seats(play: MatchAttempt, runner: Runner, ticket: Ticket, member
     is_sound = True  # as far as is known, the task can be played
     while len(failures) <= runner.retries:
         if failures and faults.has_suspect(failures[-1]) and is_sound:
-            is_sound = await faults.works_without_policy(runner, ticket, 1 + faults.num_turns(failures[-1]))
+            is_sound = await faults.works_without_policy(runner, ticket, failures[-1])
         attempt = await play(list(failures))
         if all(trajectory.stop != Stop.ERROR for trajectory in attempt):
             return [*failures, attempt]

@@ -22,6 +22,7 @@ from rl.evaluate.runner import SCRIPTS
 from rl.evaluate.seats.players import opponent_flags
 from rl.methods import options
 from rl.methods.options import PartError
+from rl.methods.parts import shape
 from rl.methods.parts.verdict import first_error, rating
 from rl.methods.parts.verdict.questions import FLAWED, RATING, TOO_LONG, UNREAD, TooLong
 from rl.methods.recipe import Recipe, function_of
@@ -182,26 +183,26 @@ def max_reply_tokens(recipe: Recipe) -> int:
 
 
 def check_metrics(recipe: Recipe) -> None:
-    """Raise `ValueError` for a shape part that reads a metric of a verdict which no verdict part of `recipe` writes.
+    """Raise `ValueError` for a bundled shape part that reads a metric of verdicts which no part of `recipe` writes.
 
-    What a part of one's own writes is not known, nor what an environment reports, so only names of bundled ones are
-    missed without a verdict part, and none beside one's own.
+    What a verdict part of one's own writes is not known, and beside one nothing is refused. A metric under another name
+    may be the environment's.
     """
-    parts = [function_of(part) for part in recipe.verdict]
-    if any(part not in VERDICT_METRICS for part in parts):
+    verdicts = [function_of(part) for part in recipe.verdict]
+    if any(verdict not in VERDICT_METRICS for verdict in verdicts):
         return
-    own = [metric for part in parts for metric in VERDICT_METRICS[part]]
-    candidates = own or [metric for metrics in VERDICT_METRICS.values() for metric in metrics]
+    own = [metric for verdict in verdicts for metric in VERDICT_METRICS[verdict]]
+    writers = {metric: verdict.__name__ for verdict, metrics in VERDICT_METRICS.items() for metric in metrics}
     for part in recipe.shape:
-        option = options.of(part).get("metric")
-        metric = str(option.default) if option else ""
-        if metric in own or not (metric in candidates or (own and metric.startswith(PREFIX))):
-            continue
-        name = f"--shape {function_of(part).__name__}"
-        if own:
+        option, name = options.of(part).get("metric"), f"--shape {function_of(part).__name__}"
+        metric = str(option.default) if option and function_of(part).__module__ == shape.__name__ else ""
+        if own and metric.startswith(PREFIX) and metric not in own:
             raise ValueError(f"{name}: no verdict writes {metric}; those of this run write {', '.join(own)}")
-        writer = next(writer.__name__ for writer, metrics in VERDICT_METRICS.items() if metric in metrics)
-        raise ValueError(f"{name}: reads {metric}, which nothing writes; add --verdict {writer} {FLAG} SPEC")
+        if not own and metric in writers:
+            raise ValueError(
+                f"{name}: reads {metric}, which no verdict writes; add --verdict {writers[metric]} {FLAG} SPEC, "
+                "or metric=NAME for one that the environment reports"
+            )
 
 
 def open_judge(settings: Settings, recipe: Recipe) -> RunJudge:

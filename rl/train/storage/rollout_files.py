@@ -11,7 +11,7 @@ from rl.records import Group
 from rl.seeds import generator
 from rl.train.storage.durable_files import replace_file
 
-PLAIN_FILES = 100  # of the latest updates; older ones are compressed
+PLAIN_FILES = 100  # of the latest updates, at least; older ones are compressed
 PACK_EVERY = 10  # updates between two looks for files to compress
 _MOST_AT_ONCE = 40  # files compressed at once, so that an old run does not stop to compress all it has
 

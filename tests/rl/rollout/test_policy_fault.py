@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import pickle
 
 import pytest
@@ -204,12 +205,37 @@ def test_a_game_whose_every_move_fails_is_at_fault_though_it_survives_replies_th
     assert (group.trajectories, [t.error for t in group.errored]) == ([], ["KeyError: 'b'"] * 4)
 
 
-def test_a_move_that_alone_makes_a_game_fail_is_the_policys():
+@pytest.mark.parametrize("moves", ["b", "ab", "aaaaaab"])
+def test_a_move_that_alone_makes_a_game_fail_is_the_policys(moves):
     class Fragile(Guarded):
         broken = "b"
-        goal = 1
+        goal = 9
 
-    group = play_group(make_runner(Fragile, FixedPolicy(lambda prompt: (ord("b"), END))), make_ticket())
+    replies = itertools.cycle(moves)
+    policy = FixedPolicy(lambda prompt: (ord(next(replies)), END))
+    for number in range(6):
+        group = play_group(make_runner(Fragile, policy), make_ticket(number))
+        assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
+        replies = itertools.cycle(moves)
+
+
+def test_a_game_that_an_earlier_move_has_ruined_is_the_policys():
+    class Ruined(Guarded):
+        broken = ""
+        goal = 9
+        is_ruined = False
+
+        def start(self):
+            self.is_ruined = False
+            return super().start()
+
+        def reply(self, action):
+            if self.is_ruined:
+                raise KeyError("ruins")
+            self.is_ruined = text(action) == "d"
+            return super().reply(action)
+
+    group = play_group(make_runner(Ruined, FixedPolicy(lambda prompt: (ord("d"), END))), make_ticket())
     assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
 
 

@@ -148,7 +148,7 @@ def test_a_model_in_this_process_judges(tmp_path: Path) -> None:
         ({"judge": ""}, "--verdict first_error: needs --judge SPEC"),
         (
             {"verdict": "none", "judge": "", "algo": "grpo", "shape": "rated"},
-            "--shape rated: reads judge/rating, which nothing writes; add --verdict rating --judge SPEC",
+            "--shape rated: reads judge/rating, which no verdict writes; add --verdict rating --judge SPEC, or metric=NAME",
         ),
         (
             {"verdict": "rating", "shape": "rated:metric=judge/raitng"},
