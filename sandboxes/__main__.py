@@ -17,6 +17,7 @@ from sandboxes.parser import USAGE_ERROR, Parser
 from sandboxes.registry import accepts_option
 from sandboxes.remote.server import Server, check_address
 from sandboxes.remote.service import Service
+from sandboxes.source_files import user_fault
 
 TOKEN_VARIABLE = "TURNWISE_SANDBOX_TOKEN"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,6 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + stop.number
     except (ValueError, OSError, sandboxes.SandboxUnavailable) as error:
         print(f"{parser.prog}: error: {_one_line(error)}", file=sys.stderr)
+        return USAGE_ERROR
+    except Exception as error:  # the code of the sandbox may be anybody's, and raise anything
+        if not (fault := user_fault(error)):
+            raise
+        print(f"{parser.prog}: error: sandbox {args.sandbox!r}: {fault}", file=sys.stderr)
         return USAGE_ERROR
     return 0
 

@@ -38,7 +38,8 @@ class RunRequest:
         """Check the arguments, which are those of `Sandbox.run`, and return the request for them.
 
         Raises ValueError for a path that leads out of the working directory, a variable that no environment can hold,
-        a `timeout_s` out of range, a program that is neither text nor words, and an argument of another type.
+        a `timeout_s` out of range, a program that is neither text nor words that a command line can hold, and an
+        argument of another type.
         """
         _check_kinds(files, fetch, env)
         if limits is not None and not isinstance(limits, Limits):
@@ -101,10 +102,19 @@ def _check_kinds(files: Any, fetch: Any, env: Any) -> None:
 
 
 def check_program(program: Any) -> str | list[str]:
-    """Return the text, or the list of words, of a program. Raises ValueError for anything else."""
+    """Return the text, or the list of words, of a program.
+
+    Raises ValueError for anything else, and for a word that no command line can hold.
+    """
     if isinstance(program, str):
         return program
     words = list(program) if isinstance(program, Sequence) else []
     if not words or not all(isinstance(word, str) for word in words):
         raise ValueError(f"program {program!r:.80}: must be the text of a Python program, or the words of a command")
+    for word in words:
+        if "\0" in word:
+            raise ValueError(
+                f"program: the word {word!r:.80} contains a NUL, which no word of a command can; remove it"
+            )
+        word.encode(errors="surrogateescape")  # UnicodeEncodeError is a ValueError
     return words

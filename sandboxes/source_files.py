@@ -127,6 +127,12 @@ def user_code_line(error: BaseException) -> str:
     return ""
 
 
+def user_fault(error: BaseException) -> str:
+    """Return "TYPE: text (FILE, line N)" of an error in one line, with `user_code_line`; "" without such a line."""
+    line, text = user_code_line(error), " ".join(str(error).split())
+    return f"{type(error).__name__}{f': {text}' if text else ''} ({line})" if line else ""
+
+
 def is_own_file(filename: str) -> bool:
     """Whether a file is in one of this project's packages."""
     return filename.startswith(_OWN_FOLDERS)

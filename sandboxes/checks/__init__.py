@@ -13,7 +13,6 @@ from typing import NamedTuple
 from sandboxes.checks import files, isolation, limits, programs, ruins, sessions
 from sandboxes.checks.assertions import NotApplicable, require_protection
 from sandboxes.provider import Sandbox
-from sandboxes.types import SandboxError
 
 Behaviour = Callable[[Sandbox], None]
 _MODULES = (programs, files, limits, isolation, sessions, ruins)
@@ -86,8 +85,9 @@ def run_check(name: str, behaviour: Behaviour, sandbox: Sandbox) -> CheckResult:
         return CheckResult(name, claim, skip_reason=str(reason))
     except AssertionError as error:
         return CheckResult(name, claim, failure=str(error) or "an assertion failed")
-    except (SandboxError, OSError, ValueError, KeyError, TypeError) as error:
-        return CheckResult(name, claim, failure=f"{type(error).__name__}: {error}")
+    except Exception as error:  # the code of a provider may raise anything, and so may what it returns
+        text = " ".join(str(error).split())
+        return CheckResult(name, claim, failure=f"{type(error).__name__}: {text}".removesuffix(": "))
     return CheckResult(name, claim)
 
 

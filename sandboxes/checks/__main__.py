@@ -9,6 +9,7 @@ import sandboxes
 from sandboxes import own_packages
 from sandboxes.checks import run_checks
 from sandboxes.parser import Parser
+from sandboxes.source_files import user_fault
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,6 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sandbox = sandboxes.open(args.name)
     except (ValueError, sandboxes.SandboxUnavailable) as error:
         print(f"{parser.prog}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except Exception as error:  # the constructor may be anybody's, and raise anything
+        if not (fault := user_fault(error)):
+            raise
+        print(f"{parser.prog}: error: sandbox {args.name!r}: {fault}", file=sys.stderr)
         return 2
     failures = skips = 0
     with sandbox:

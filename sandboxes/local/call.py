@@ -6,13 +6,15 @@ import errno
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from sandboxes.local import codec
 from sandboxes.local.pipes import PipeMultiplexer
-from sandboxes.types import Limits, Result, SandboxError, Status
+from sandboxes.types import Limits, Result, SandboxError, Status, relative_parts
 
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STATUSES = {"timeout": Status.TIMEOUT, "cpu": Status.CPU_LIMIT, "memory": Status.MEMORY_LIMIT}
 
 
@@ -68,7 +70,7 @@ class Call:
             return SandboxError(f"a candidate's process could not be set up: {reason}")
         number, _, reason = reason.partition(" ")
         if int(number) in (errno.ENOSPC, errno.EFBIG):
-            return OSError(errno.ENOSPC, "the files do not fit into the limits on disk and files")
+            return files_too_large()
         return OSError(int(number), reason)
 
     def _close_candidate_ends(self) -> None:
@@ -94,6 +96,24 @@ class Call:
 
     def __del__(self) -> None:
         self.close()
+
+
+def check_files(files: Mapping[str, bytes], limits: Limits) -> None:
+    """Raise OSError where `files`, content by path, cannot fit into the limits of an empty place.
+
+    Each file takes whole pages, and each folder counts as a file. Where the kernel does not limit both, what is written
+    is counted only every few milliseconds, so a program could start before that.
+    """
+    parts = {relative_parts(path): len(content) for path, content in files.items()}
+    folders = {path[:depth] for path in parts for depth in range(1, len(path))}
+    pages = sum(-(-size // _PAGE_BYTES) for size in parts.values())
+    if len(parts) + len(folders) > limits.files or pages * _PAGE_BYTES > limits.disk_mb << 20:
+        raise files_too_large()
+
+
+def files_too_large() -> OSError:
+    """Return the error for input files that do not fit into the limits."""
+    return OSError(errno.ENOSPC, "the files do not fit into the limits on disk and files")
 
 
 def make_result(report: dict[str, Any], call: Call, **fields: Any) -> Result:

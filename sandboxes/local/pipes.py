@@ -27,6 +27,7 @@ class PipeMultiplexer:
         self._poll.register(self.sock, select.POLLIN)
         self._inputs: dict[int, memoryview] = {}  # what is still to be written, by descriptor
         self._outputs: dict[int, bytearray] = {}  # what was read, by descriptor
+        self._ends: set[int] = set()  # descriptors whose end of file was read
 
     def feed(self, descriptor: int, content: bytes) -> None:
         """Have `step` write the content as the other end reads it; the caller closes a pipe once `is_fed`."""
@@ -43,6 +44,10 @@ class PipeMultiplexer:
         os.set_blocking(descriptor, False)
         self._poll.register(descriptor, select.POLLIN)
         return self._outputs.setdefault(descriptor, bytearray())
+
+    def is_at_end(self, descriptor: int) -> bool:
+        """Whether everything that the descriptor will ever deliver was read: its other end is closed."""
+        return descriptor in self._ends
 
     def step(self, wait_s: float) -> bool:
         """Wait up to `wait_s` seconds until a descriptor is ready, then write or read every ready one once.
@@ -92,6 +97,8 @@ class PipeMultiplexer:
             return False
         except OSError:
             part = b""
+        if not part:
+            self._ends.add(descriptor)
         buffer += part
         if len(buffer) > self.max_bytes:
             self.over_limit = True

@@ -18,7 +18,7 @@ from typing import Any
 
 from sandboxes import recycling
 from sandboxes.local import codec
-from sandboxes.local.call import Call, failure_to_start, make_result
+from sandboxes.local.call import Call, check_files, failure_to_start, files_too_large, make_result
 from sandboxes.local.fetch import read_files
 from sandboxes.types import Limits, Result, SandboxDied, SandboxError
 
@@ -69,6 +69,8 @@ class Place:
             SandboxError: The program's process could not be set up, in a place where no program could prevent it.
             OSError: The files cannot be written, for instance because they do not fit into the limits.
         """
+        if work["files"]:
+            check_files(work["files"], limits)
         key = self.new_key()
         was_used = not once and self.calls > 0
         with Call(self.sock, limits, has_stdin=bool(stdin)) as call:
@@ -80,14 +82,16 @@ class Place:
             report, descriptors = self.wait_for_end(call, key, deadline, was_used=was_used)
             call.pipes.drain_ready()
             setup_error = call.setup_error() if report is not _NO_REPORT else None
+            self.is_reusable &= report["clean"]
             try:
+                if setup_error and report["why"] == "files" and work["files"]:
+                    raise files_too_large() from setup_error
                 if setup_error and report["why"] is None and not (isinstance(setup_error, SandboxError) and was_used):
                     raise setup_error
                 files, unread = read_files(descriptors[0], fetch, limits.disk_mb << 20) if descriptors else ({}, {})
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
-            self.is_reusable &= report["clean"]
             self.calls, self.last_used = self.calls + 1, time.monotonic()
             if setup_error and report["code"] >= 0 and report["why"] is None:
                 return failure_to_start(report.get("refused") or str(setup_error))

@@ -16,7 +16,7 @@ from sandboxes import json_values
 from sandboxes.local import codec
 from sandboxes.local.call import Call, decode_output, failure_to_start, make_result
 from sandboxes.local.fetch import read_file
-from sandboxes.local.place import OVERDUE_S, Place
+from sandboxes.local.place import OVERDUE_S, Place, Report
 from sandboxes.types import Limits, Program, Result, SandboxError, Status
 
 UNWATCHED_S = 0.02  # cells that are shorter never wake the warden
@@ -37,8 +37,8 @@ class PlaceBackend:
             self._interpreter = _InterpreterClient(self.place, self.limits)
             if failure := self._interpreter.start(timeout_s):
                 return failure, False
-        elif not self._interpreter.is_idle():  # it wrote, or ended, between two calls
-            return Result(Status.GARBLED, stderr="the interpreter spoke without being asked, or ended"), False
+        elif failure := self._interpreter.idle_failure():
+            return failure, False
         result = self._interpreter.evaluate(work, timeout_s)
         return result, self._interpreter.is_alive
 
@@ -108,12 +108,20 @@ class _InterpreterClient:
             return make_result(report[0], self.call)
         return failure_to_start(report[0].get("refused", reason))
 
-    def is_idle(self) -> bool:
-        """Whether it waits for a request. What its threads have printed since the last call is dropped."""
+    def idle_failure(self) -> Result | None:
+        """Return None if it waits for a request, else the result of a call: it wrote, or ended, since the last one.
+
+        What its threads have printed since then is dropped.
+        """
         while self.pipes.step(0):
             self.place.receive()
         self.pipes.drain_ready()
-        return not self.place.take_report(self.key) and not self.replies and not self.pipes.over_limit
+        report = self.place.take_report(self.key)
+        if self.replies or self.pipes.over_limit:
+            return Result(Status.GARBLED, stderr="the interpreter spoke without being asked")
+        if report or self.pipes.is_at_end(self.call.channel):
+            return Result(Status.ENDED, stderr=f"the interpreter had ended since the last call{_cause(report)}")
+        return None
 
     def evaluate(self, work: dict[str, Any], timeout_s: float) -> Result:
         """Run one cell or call, to its end or that of the session."""
@@ -182,6 +190,16 @@ class _InterpreterClient:
 
 
 _GARBLED = Result(Status.GARBLED)
+
+
+def _cause(report: Report | None) -> str:
+    """How an interpreter ended, for the end of a sentence; "" before its warden has reported it."""
+    if report is None:
+        return ""
+    code, why = report[0]["code"], report[0]["why"]
+    if why:
+        return f": over its limit of {why}"
+    return f": signal {-code}" if code < 0 else f": exit code {code}"
 
 
 def _parse_reply(text: bytes) -> Result:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -72,6 +73,41 @@ def test_a_sandbox_that_breaks_promises_is_told_so() -> None:
     passes = [result.name for result in caught.value.results if not result.failure]
     assert len(caught.value.results) == len(behaviours())
     assert len(passes) <= 4, passes  # those that a program which does nothing cannot break
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (lambda: None, "AttributeError: 'NoneType' object has no attribute '"),
+        (lambda: (1, 2), "AttributeError: 'tuple' object has no attribute '"),
+        (lambda: [][0], "IndexError: list index out of range"),
+        (Mock(side_effect=RuntimeError("two\nlines")), "RuntimeError: two lines"),
+    ],
+)
+def test_a_fault_in_the_code_of_a_provider_is_a_failure_with_its_type(answer: Callable[[], object], text: str) -> None:
+    class Faulty:
+        isolation = TIERS["namespaces"]
+
+        def run(self, *_: object, **__: object) -> object:
+            return answer()
+
+        def session(self, **_: object) -> sandboxes.Session:
+            raise NotImplementedError
+
+    failures = {
+        name: run_check(name, behaviours()[name], Faulty()).failure  # type: ignore[arg-type]
+        for name in ("programs.stdout", "sessions.separation")
+    }
+    assert failures["programs.stdout"].startswith(text) and failures["sessions.separation"] == "NotImplementedError"
+
+
+def test_ctrl_c_ends_the_suite() -> None:
+    def interrupt(sandbox: Sandbox) -> None:
+        """It is interrupted."""
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_check("programs.interrupt", interrupt, Mock())
 
 
 def test_a_sandbox_that_protects_no_process_is_not_asked_to_signal_all() -> None:

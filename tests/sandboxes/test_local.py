@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import sandboxes
-from sandboxes import Limits, ReplayDiverged, SandboxBusy, SandboxClosed
+from sandboxes import Limits, ReplayDiverged, SandboxBusy, SandboxClosed, Status
 from sandboxes.local.provider import Local
 from tests.support.process_tree import children
 from tests.support.sandbox_hosts import ROOT, processes, running, why_not
@@ -247,7 +248,7 @@ def long_use(sandbox: Local, calls: int, hostile_every: int) -> None:
 def test_the_smallest_limits_are_no_fault_of_ours(sandbox: Local, limits: dict[str, float]) -> None:
     for _ in range(2):
         result = sandbox.run("print(1)", limits=Limits(memory_mb=1, disk_mb=1, **limits))  # type: ignore[arg-type]
-        assert result.status in set(sandboxes.Status) - {sandboxes.Status.GARBLED}
+        assert result.status in set(Status) - {Status.GARBLED}
         assert sandbox.run("print(1)", timeout_s=60).stdout == "1\n"
 
 
@@ -279,6 +280,22 @@ def test_what_was_given_to_a_session_is_remembered_up_to_a_bound(
     with pytest.raises(sandboxes.SandboxError, match="no fork: more than"):
         session.fork()
     assert session.cell("x").stdout == "1\n" and session._steps is None
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [("os.kill(os.getpid(), 9)", "signal 9"), ("os._exit(0)", "exit code 0"), ("os._exit(7)", "exit code 7")],
+)
+def test_an_interpreter_that_ends_between_two_calls_has_ended_the_session(
+    sandbox: Local, end: str, reason: str
+) -> None:
+    session = sandbox.session()
+    session.cell(f"import os, threading; threading.Timer(0.1, lambda: {end}).start()")
+    warden = session.backend.place.sock  # type: ignore[attr-defined]
+    wait_until(lambda: bool(select.select([warden], [], [], 0)[0]))  # for its report of the end
+    result = session.cell("1")
+    assert (result.status, result.stderr) == (Status.ENDED, f"the interpreter had ended since the last call: {reason}")
+    assert not session.alive and session.cell("1").status is Status.ENDED
 
 
 def test_no_module_of_this_project_is_loaded_where_candidates_run(sandbox: Local) -> None:

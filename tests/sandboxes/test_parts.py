@@ -164,6 +164,8 @@ def _request(**arguments: Any) -> RunRequest:
         ("limits", {"memory_mb": 5}, "limits = {'memory_mb': 5}: must be a sandboxes.Limits"),
         ("program", None, "program None: must be the text"),
         ("program", 5, "program 5: must be the text"),
+        ("program", ["sh", "a\0b"], r"program: the word 'a\\x00b' contains a NUL, which no word of a command can"),
+        ("program", ["sh", "\ud800"], "can't encode character '.ud800'"),
     ],
 )
 def test_an_argument_of_another_type_is_named_and_never_taken_for_something_else(
@@ -181,6 +183,8 @@ def test_a_session_names_arguments_of_another_type() -> None:
         session.write("a", 5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="program None: must be the text"):
         session.run(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="contains a NUL"):
+        session.run(["sh", "-c", "echo a\0b"])
 
 
 def test_a_name_is_no_sandbox_and_what_is_no_name_opens_none() -> None:

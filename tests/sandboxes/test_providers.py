@@ -67,6 +67,16 @@ class WithoutIsolation(Toy):
     isolation = None
 
 
+class Broken(Toy):
+    def __init__(self):
+        {}["port"]
+
+
+class Down(Toy):
+    def __init__(self):
+        raise RuntimeError("no server\\nanswers")
+
+
 class Half:
     def run(self, program, **kwargs): ...
 
@@ -186,6 +196,30 @@ def test_a_wrong_name_is_one_line_everywhere(
         assert command() == 2
         out, err = capsys.readouterr()
         assert WRONG[name] in err and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [("Broken", "KeyError: 'port'"), ("Down", "RuntimeError: no server answers")]
+)
+def test_a_constructor_that_raises_is_one_line_with_its_place(
+    folder: Path, name: str, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class_line = TOY.splitlines().index(f"class {name}(Toy):") + 1
+    line = f"error: sandbox 'toy.py:{name}': {fault} ({folder / 'toy.py'}, line {class_line + 2})\n"
+    for command in (
+        lambda: checks_main([f"toy.py:{name}"]),
+        lambda: serve_main(["serve", "--sandbox", f"toy.py:{name}"]),
+    ):
+        assert command() == 2
+        out, err = capsys.readouterr()
+        assert err.endswith(line) and err.count("\n") == 1 and not out
+
+
+def test_a_fault_of_this_project_in_opening_a_sandbox_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Local, "__init__", property())
+    for command in (lambda: checks_main(["local"]), lambda: serve_main(["serve"])):
+        with pytest.raises(TypeError):
+            command()
 
 
 def test_options_and_kinds_that_a_class_does_not_take_are_named(folder: Path) -> None:

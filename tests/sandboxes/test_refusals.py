@@ -8,7 +8,7 @@ import os
 import pytest
 
 import sandboxes
-from sandboxes import SandboxUnavailable
+from sandboxes import Limits, SandboxUnavailable
 from sandboxes.local.confinement import tiers
 from sandboxes.registry import TIERS
 from tests.support.sandbox_hosts import as_user, ordinary_python, why_not
@@ -64,6 +64,30 @@ def test_text_that_utf_8_cannot_hold_and_folders_are_refused_by_name() -> None:
         with pytest.raises(OSError, match="is no plain file: 'folder'"):
             session.read("folder")
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_input_files_that_do_not_fit_are_an_error_in_every_tier(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reason := why_not(f"local:{tier}"):
+        pytest.skip(reason)
+    limits = Limits(disk_mb=2, files=40)
+    names = [f"d{number}/f" for number in range(20)]
+    with sandboxes.open(f"local:{tier}", packages=()) as sandbox:
+        for files in (
+            {"f": bytes(3 << 20)},
+            {"f": bytes(3 << 19), "g": bytes(3 << 19)},
+            dict.fromkeys("f" * number for number in range(1, 42)),
+            dict.fromkeys([*names, "f"]),
+        ):
+            for _ in range(3):
+                with pytest.raises(OSError, match="the files do not fit into the limits on disk and files"):
+                    sandbox.run("print(1)", files={name: text or b"" for name, text in files.items()}, limits=limits)
+        assert sandbox.run("print(1)", files=dict.fromkeys(names, b""), limits=limits).stdout == "1\n"
+        # Folders take blocks too, on some disks: the files may also be over the limits while they are written.
+        monkeypatch.setattr("sandboxes.local.place.check_files", lambda *_: None)
+        with pytest.raises(OSError, match="the files do not fit into the limits on disk and files"):
+            sandbox.run("print(1)", files={f"f{number}": b"" for number in range(20_000)}, limits=limits)
+        assert sandbox.run("print(1)", limits=limits).stdout == "1\n"
 
 
 WITHOUT_NAMESPACES = """
