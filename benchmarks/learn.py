@@ -99,7 +99,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "multi/IteratedDilemma-v0": ["--updates", "40", "--opponent", "tit_for_tat"],
     "multi/TicTacToe-v0": ["--updates", "40", "--opponent", "random"],  # against itself it goes round in circles
     "multi/Negotiation-v0": ["--updates", "40", "--opponent", "conceder"],
-    "multi/Leduc-v0": ["--updates", "40", "--opponent", "random"],
+    "multi/Leduc-v0": ["--updates", "100", "--opponent", "random"],
     "multi/ConnectFour-v0 rows=3 columns=4 connect=3": ["--updates", "40", "--opponent", "random"],
     "tools/Clarify-v0": ["--updates", "40"],
     "tools/Search-v0": ["--updates", "30", *FROM_RECALL],  # from random weights greedy replies begin at 0.99
