@@ -19,8 +19,8 @@ def read_opponents(
 ) -> tuple[list[str], dict[str, int]]:
     """Return the players that `--opponent` names, and which of them has which seat, numbered from 1.
 
-    There are no seats in the result if no text is of the form SEAT=SPEC: then the players change seats. Equal players
-    of several seats are one. `policy` is what errors call the player of all other seats.
+    Seats are given by name or index. There are none in the result if no text is of the form SEAT=SPEC: then the players
+    change seats. Equal players of several seats are one. `policy` is what errors call the player of all other seats.
 
     Raises:
         ValueError: Some texts have a seat and others none, a seat is unknown or named twice, or none is left.
@@ -36,6 +36,8 @@ def read_opponents(
     for text, (seat, spec) in zip(texts, pairs, strict=True):
         if not seat:
             raise ValueError(f"--opponent {text}: names no seat, and others do; write SEAT={text}")
+        if seat not in seats and seat.isdecimal() and int(seat) < len(seats):
+            seat = seats[int(seat)]
         if seat not in seats:
             raise ValueError(f"--opponent {text}: {unknown_message('seat', seat, seats, of='the environment')}")
         if seat in places:

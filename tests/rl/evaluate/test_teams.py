@@ -21,6 +21,7 @@ def test_a_seat_before_an_equals_sign_places_its_player() -> None:
     seats = ("a", "b", "c")
     assert read_opponents(["minimax:depth=2", "openai:m@http://x/?k=v"], seats)[1] == {}
     assert read_opponents(["b=minimax:depth=2", "c=random"], seats) == (["minimax:depth=2", "random"], {"b": 1, "c": 2})
+    assert read_opponents(["1=random", "2=random"], seats) == (["random"], {"b": 1, "c": 1})
     assert read_opponents(["b=random", "c=random"], seats) == (["random"], {"b": 1, "c": 1})
     assert read_opponents(["player ann=random"], ("player ann", "bob-2")) == (["random"], {"player ann": 1})
     assert read_opponents(["bob-2=mine.py:f"], ("player ann", "bob-2")) == (["mine.py:f"], {"bob-2": 1})
@@ -31,6 +32,8 @@ def test_a_seat_before_an_equals_sign_places_its_player() -> None:
     [
         (["b=random", "oracle"], "oracle: names no seat, and others do; write SEAT=oracle"),
         (["bb=random"], "unknown seat 'bb'"),
+        (["3=random"], "unknown seat '3'"),
+        (["b=random", "1=random"], "the seat b is named twice"),
         (["b="], "b=: names nobody for the seat b"),
         (["b=random", "b=oracle"], "the seat b is named twice"),
         (["a=random", "b=random", "c=oracle"], "leaves no seat to --policy"),
