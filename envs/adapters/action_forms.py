@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from envs.grading.choice import find_choice, last_line
+from envs.grading.choice import find_choice, last_line, plain_minus
 
 MAX_NUMBERS = 16  # of an action that consists of several
 _NUMBER = re.compile(r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?")
@@ -103,7 +103,7 @@ class NumberActions(ActionForm):
 
     def parse(self, reply: str) -> np.ndarray | None:
         """Return the array of the numbers on the last line, None if they are too few, too many or out of range."""
-        line = last_line(reply).replace("−", "-")
+        line = plain_minus(last_line(reply))
         if len(line) > 1000 or not _ONLY_NUMBERS.fullmatch(line):
             return None
         numbers = [float(word) for word in _NUMBER.findall(line)]

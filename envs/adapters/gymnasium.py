@@ -143,7 +143,7 @@ class GymnasiumEnv(ForeignEnv):
         self.points += payment
         is_over = bool(terminated) or self.is_truncated or self.turns + 1 >= self.max_turns
         success = is_over and self._is_success(payment, bool(terminated), info)
-        self.text = self._describe(observation)
+        self.text = self._describe(observation, is_last=bool(terminated) or self.is_truncated)
         return Outcome(
             messages=() if is_over else (user(self.text),),
             reward=payment if self.reward == "game" else float(success),
@@ -189,11 +189,15 @@ class GymnasiumEnv(ForeignEnv):
         names = ("text", "moves", "points", "is_truncated", "turns", "dialogue")
         return deepcopy(self.inner), deepcopy({name: getattr(self, name) for name in names})
 
-    def _describe(self, observation: Any) -> str:
+    def _describe(self, observation: Any, is_last: bool = False) -> str:
+        """The text of an observation; "" for None once the game is over, as nobody reads that one."""
         assert self.inner is not None
+        if is_last and observation is None:
+            return ""
         if self.describe is None:
             return observation_text(self.inner.observation_space, observation, self.labels)
-        return description_text(self.describe(self.inner, observation))
+        text = self.describe(self.inner, observation)
+        return "" if is_last and text is None else description_text(text)
 
     def _is_success(self, payment: float, terminated: bool, info: Mapping[str, Any]) -> bool:
         """Whether an episode that ends now is one: what the game says, else the rule."""

@@ -30,17 +30,22 @@ _ITEM = re.compile(r"(?:[-*•]|[0-9]{1,2}[.)])\s+")
 _NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,2})[.)]\s+")
 _QUOTED = re.compile(r"(?<![\w'’‘])['‘]([^'’‘]{1,60})['’](?![\w'’])")
 _ITALICS = re.compile(r"(?<!\w)_([^_]{1,60})_(?!\w)")
-_WHOLE = re.compile(r"-?[0-9]+")
-_MINUS = re.compile(r"(?<!\w)[−–](?=[0-9])")
+_MINUS_SIGNS = "‐‑‒–−－﹣"  # U+2010 to U+2013, U+2212, U+FF0D and U+FE63, which models write for a minus or hyphen
+_MINUS = re.compile(rf"[{_MINUS_SIGNS}](?=[-+]?\.?[0-9])")
 _LEADING = re.compile(r"(?:[ ,:;]|-(?![0-9])|\.{2,}|\.(?![0-9]))+")  # signs before an answer: none is part of a number
 # Around a number on a line: where it begins, behind no sign but perhaps a hyphen, and behind no point of a decimal one;
 # what makes another number of it; the operators of `3-1`, `1/2` and `0,5`, which are one number or several.
-_BEGINNING = re.compile(
-    r"(?:(?<![-−–])|(?<=[0-9][-−–])|(?<=[^\W\d_]{2}[-−–]))(?<!\b[^\W\d_]\+)(?<![0-9]\.)(?<![^\w.]\.)(?<!^\.)"
-)
-_HYPHEN = re.compile(r"(?<=[^\W\d_][-−–])")
+_BEGINNING = re.compile(r"(?:(?<!-)|(?<=[0-9]-)|(?<=[^\W\d_]{2}-))(?<!\b[^\W\d_]\+)(?<![0-9]\.)(?<![^\w.]\.)(?<!^\.)")
+_HYPHEN = re.compile(r"(?<=[^\W\d_]-)")
 _CHANGE = re.compile(r"\.[0-9]|\s?%")
-_OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(r"(?<=[0-9][-+−–*/^,])"), re.compile(r"[-+−–*/^,][0-9]")
+_OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(r"(?<=[0-9][-+*/^,])"), re.compile(r"[-+*/^,][0-9]")
+_DIGIT = re.compile(r"[0-9]")
+_FIRST_DIGIT, _LAST_DIGIT = re.compile(r"[-+]?\.?[0-9]"), re.compile(r"[0-9]\.?$")
+_NUMERIC_NAME = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+# A number without its sign, and what joins two numbers to a range, a list or a calculation.
+_ANY_NUMBER = re.compile(r"(?<!\w)(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:\s?%)?")
+_JOIN = re.compile(r"(?:[\s,+–—-]|\b(?:and|or|to)\b)*|\.[-+]?")
+_EMPHASIS = str.maketrans(dict.fromkeys("*`_$", " "))
 _ARROWS = str.maketrans("⬆➡⬇⬅", "↑→↓←", "\ufe0f")  # what emoji draw, as signs
 
 
@@ -49,7 +54,8 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
 
     None if the line names no choice, or choices of several meanings, so that listing all of them never pays, or denies
     the one that it names ("not north"). A name inside a longer name (`go` in `go east`) or inside another word does not
-    count, nor does a number inside another one (`1` in `-1`, `1.5` and `7-1`).
+    count, nor does a number inside another one (`1` in `-1`, `1.5` and `7-1`) or in a range or list with a number that
+    is no name ("from 1 to 2.5").
 
     Args:
         reply: Text of the reply.
@@ -61,7 +67,8 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
     if meaning is not None:
         return meaning
     line = choice_line(reply).lower()
-    line = line if line.isascii() else _MINUS.sub("-", line)
+    if not line.isascii():
+        line, meanings = plain_minus(line), {plain_minus(name): meaning for name, meaning in meanings.items()}
     if synonyms and not _pattern(tuple(meanings)).search(line):
         answer = plain_answer(line)
         if "→" in line:  # it points to an answer, or is the answer
@@ -129,6 +136,11 @@ def choice_line(reply: str) -> str:
     return line if line.isascii() and "'" not in line else _QUOTED.sub(r'"\1"', line).translate(_ARROWS)
 
 
+def plain_minus(line: str) -> str:
+    """Return `line` with a hyphen for each typographic minus sign, hyphen or short dash directly before a number."""
+    return line if line.isascii() else _MINUS.sub("-", line)
+
+
 def plain_answer(line: str) -> str:
     r"""Return what a line answers, without what announces or wraps it.
 
@@ -168,10 +180,13 @@ def _split_words(text: str) -> list[str]:
 def _only_name(line: str, meanings: Mapping[str, T]) -> tuple[str, str] | None:
     """The first name on a line whose names all mean the same, with the clauses around the names; None without one.
 
-    None too if all are parts of other numbers.
+    None too if all are parts of other numbers, of ranges or of lists.
     """
-    matches = [name for name in _pattern(tuple(meanings)).finditer(line) if _is_whole(name, meanings)]
-    if len({meanings[name[0]] for name in matches}) != 1 or all(map(_is_joined, matches)):
+    matches = [*_pattern(tuple(meanings)).finditer(line)]
+    has_digits = _DIGIT.search(line) is not None  # without them no name is part of a number
+    if has_digits:
+        matches = [name for name in matches if _is_whole(name, meanings)]
+    if len({meanings[name[0]] for name in matches}) != 1 or (has_digits and _are_joined(line, matches)):
         return None
     return matches[0][0], clauses_around(line[: matches[0].start()], line[matches[-1].end() :])
 
@@ -179,17 +194,43 @@ def _only_name(line: str, meanings: Mapping[str, T]) -> tuple[str, str] | None:
 def _is_whole(name: re.Match[str], meanings: Mapping[str, T]) -> bool:
     """Whether a name is no piece of a number: no `1` of `-1`, `1.5` and `1%`, and of `x-1`; any word is none."""
     text, line = name[0], name.string
-    if not text[-1:].isdigit() or not _WHOLE.fullmatch(text):
-        return True
-    is_signed = f"-{text}" in meanings and _HYPHEN.match(line, name.start())  # perhaps, in `action-1`
-    return not is_signed and bool(_BEGINNING.match(line, name.start())) and not _CHANGE.match(line, name.end())
+    if _FIRST_DIGIT.match(text):
+        is_signed = f"-{text}" in meanings and _HYPHEN.match(line, name.start())  # perhaps, in `action-1`
+        if is_signed or not _BEGINNING.match(line, name.start()):
+            return False
+    return not (_LAST_DIGIT.search(text) and _CHANGE.match(line, name.end()))
+
+
+def _are_joined(line: str, names: Sequence[re.Match[str]]) -> bool:
+    """Whether all names on a line are parts of calculations, or of ranges and lists with a number that is no name."""
+    numbers = [name for name in names if _NUMERIC_NAME.fullmatch(name[0])]
+    places = _places_in_lists(line, numbers) if numbers else ()
+    return all(name.start() in places or _is_joined(name) for name in names)
 
 
 def _is_joined(name: re.Match[str]) -> bool:
-    """Whether a name is a number that an operator joins to other digits."""
-    if not name[0][-1:].isdigit() or not _WHOLE.fullmatch(name[0]):
-        return False
-    return bool(_OPERATOR_BEFORE.match(name.string, name.start()) or _OPERATOR_AFTER.match(name.string, name.end()))
+    """Whether an operator joins a number at the beginning or end of a name to other digits."""
+    text, line = name[0], name.string
+    before = _FIRST_DIGIT.match(text) and _OPERATOR_BEFORE.match(line, name.start())
+    return bool(before or (_LAST_DIGIT.search(text) and _OPERATOR_AFTER.match(line, name.end())))
+
+
+def _places_in_lists(line: str, names: Sequence[re.Match[str]]) -> set[int]:
+    """The beginnings of those of `names`, which are numbers, that a range or list joins to a number that is none."""
+    numbers = [*_ANY_NUMBER.finditer(line)]
+    if len(numbers) < 2:
+        return set()
+    names_at = {name.end(): name for name in names}
+    groups: list[list[re.Match[str] | None]] = [
+        []
+    ]  # numbers that are joined to each other; None for one that is no name
+    end = 0
+    for number in numbers:
+        if groups[-1] and not _JOIN.fullmatch(line[end : number.start()].translate(_EMPHASIS)):
+            groups.append([])
+        name, end = names_at.get(number.end()), number.end()
+        groups[-1].append(name if name and name.start() <= number.start() else None)
+    return {name.start() for group in groups if None in group for name in group if name}
 
 
 def _bare(word: str) -> str:

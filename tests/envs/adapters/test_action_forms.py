@@ -11,7 +11,8 @@ def test_numbers_as_actions():
     assert form.parse("I push a little.\n-0.5, 1").tolist() == [-0.5, 1.0] and form.parse(form.example) is not None
     for junk in ("", "1", "1 1 1", "3 0", "nan 0", "inf 0", "0 1e999", "1 and 0", "- 1", "9" * 10_000, "1 " * 10_000):
         assert form.parse(junk) is None
-    assert form.parse("−0.5 1").tolist() == [-0.5, 1.0]
+    for sign in "-‐‑‒–−－﹣":
+        assert form.parse(f"{sign}0.5 1").tolist() == form.parse(f"{sign}.5 1").tolist() == [-0.5, 1.0]
     whole = NumberActions(spaces.MultiDiscrete([3, 2]))
     assert whole.parse("2 1").tolist() == [2, 1] and whole.parse("2 1.5") is None and whole.parse("3 0") is None
     rng = np.random.default_rng(0)

@@ -65,26 +65,11 @@ class OneStep(gymnasium.Env):
         return self.number, float(action == self.number + 1), True, False, {}
 
 
-class Silent(OneStep):
-    """Shows nothing."""
-
-    observation_space = spaces.Text(9)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return None, {}
-
-
 gymnasium.register("OneStep-v0", OneStep)
-gymnasium.register("Silent-v0", Silent)
 
 
 def scripted(*, words=None, **game_args):
     return envs.make("gymnasium:Scripted-v0", game_args=game_args, **(words or {}))
-
-
-def describe_as_none(game, observation):
-    return None
 
 
 def describe_as_count(game, observation):
@@ -240,16 +225,6 @@ def test_the_doctor_names_the_line_of_the_game():
 
 def test_the_description_may_end_the_docstring():
     assert envs.make("gymnasium:OneStep-v0").reset(seed=0)[0][0]["content"].startswith("Pick the shown number.\n\n")
-
-
-def test_an_observation_that_is_none_is_a_fault():
-    silent = envs.make("gymnasium:Silent-v0")
-    with pytest.raises(RuntimeError, match="an observation is None, where the observation space is Text"):
-        silent.reset(seed=0)
-    result = run_check(contract.info_keys, EnvUnderTest("gymnasium:Silent-v0"))
-    assert len(result.faults) == 1 and "an observation is None" in result.faults[0]
-    with pytest.raises(RuntimeError, match="describes observations returned None"):
-        scripted(words={"describe": f"{__name__}:describe_as_none"}).reset(seed=0)
 
 
 def test_a_fault_of_the_game_is_no_outcome():

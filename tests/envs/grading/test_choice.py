@@ -75,6 +75,17 @@ def test_a_number_is_read_in_the_forms_that_models_write(form):
         "0,1 and 2",
         "1%",
         "1.2.3",
+        "1.-2",
+        "between 0.5 and 2",
+        "from 1 to 2.5",
+        "It is 1.5, 2",
+        "0.5 0.5 1",
+        "probabilities: 0.2, 0.3, 1",
+        "1, 1 and 1.5",
+        "1 - 1.5",
+        "1 – 1.5",
+        "$0.5$ to $1$",
+        "7/1; 0.5 1",
     ],
 )
 def test_a_number_is_not_read_out_of_another_one(reply):
@@ -87,6 +98,40 @@ def test_a_sign_belongs_to_its_number_and_a_hyphen_does_not():
     assert find_choice("action-1", AROUND_0) is None  # 1 or -1
     assert find_choice("action-0", AROUND_0) == 0
     assert find_choice("7-1 is too much, 1 is right", FROM_0) == 1
+
+
+@pytest.mark.parametrize("sign", "-‐‑‒–−－﹣")
+def test_typographic_signs_directly_before_a_number_are_minus_signs(sign):
+    assert find_choice(f"{sign}1", AROUND_0) == find_choice(f"Action: {sign}1", AROUND_0) == -1
+    assert find_choice(f"{sign}1", FROM_0) is None
+    assert find_choice(f"action{sign}1", FROM_0) == 1
+    assert find_choice(f"action{sign}1", AROUND_0) is None
+    assert find_choice(f"{sign} 1", FROM_0) == 1  # a bullet
+    assert find_choice(f"So 1{sign}2", {f"1{sign}2": "few", "3": "many"}) == "few"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ['{"action": 1, "confidence": 0.9}', "1 (confidence 0.9)", "the value is -3.7, so 1", "0.5, 1: so 1", "1, and 1"],
+)
+def test_a_number_beside_a_list_or_another_value_is_read(reply):
+    assert find_choice(reply, FROM_0) == find_choice(reply, AROUND_0) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "replies"),
+    [
+        ("+1 -1 0", "+1.5|+1.0|+1%|--1|+1-2"),
+        ("0.5 1", "-0.5|0.5%|1.0.5|0.5.1|0.5-2|between 0.5 and 7"),
+        ("left_1 left_2", "left_1.5|left_1-2|left_1,5|left_1%"),
+        ("1_left 2_left", "-1_left|0.1_left|7-1_left"),
+    ],
+)
+def test_a_name_with_a_number_is_not_read_out_of_another_number(names, replies):
+    meanings = {name.replace("_", " "): name for name in names.split()}
+    assert [find_choice(f"So {name}.", meanings) for name in meanings] == [*meanings.values()]
+    for reply in replies.replace("_", " ").split("|"):
+        assert find_choice(reply, meanings) is None, reply
 
 
 def test_a_long_reply_is_read_at_its_end():
