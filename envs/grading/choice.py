@@ -45,6 +45,7 @@ _NUMERIC_NAME = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 # A number without its sign, and what joins two numbers to a range, a list or a calculation.
 _ANY_NUMBER = re.compile(r"(?<!\w)(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:\s?%)?")
 _JOIN = re.compile(r"(?:[\s,+–—-]|\b(?:and|or|to)\b)*|\.[-+]?")
+_FRACTION = re.compile(r"[.,]")
 _EMPHASIS = str.maketrans(dict.fromkeys("*`_$", " "))
 _ARROWS = str.maketrans("⬆➡⬇⬅", "↑→↓←", "\ufe0f")  # what emoji draw, as signs
 
@@ -54,8 +55,8 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
 
     None if the line names no choice, or choices of several meanings, so that listing all of them never pays, or denies
     the one that it names ("not north"). A name inside a longer name (`go` in `go east`) or inside another word does not
-    count, nor does a number inside another one (`1` in `-1`, `1.5` and `7-1`) or in a range or list with a number that
-    is no name ("from 1 to 2.5").
+    count, nor does a number inside another one (`1` in `-1`, `1.5` and `7-1`) or in a range or list with a fraction
+    that is no name ("from 1 to 2.5").
 
     Args:
         reply: Text of the reply.
@@ -202,7 +203,7 @@ def _is_whole(name: re.Match[str], meanings: Mapping[str, T]) -> bool:
 
 
 def _are_joined(line: str, names: Sequence[re.Match[str]]) -> bool:
-    """Whether all names on a line are parts of calculations, or of ranges and lists with a number that is no name."""
+    """Whether all names on a line are parts of calculations, or of ranges and lists with a fraction that is no name."""
     numbers = [name for name in names if _NUMERIC_NAME.fullmatch(name[0])]
     places = _places_in_lists(line, numbers) if numbers else ()
     return all(name.start() in places or _is_joined(name) for name in names)
@@ -216,20 +217,22 @@ def _is_joined(name: re.Match[str]) -> bool:
 
 
 def _places_in_lists(line: str, names: Sequence[re.Match[str]]) -> set[int]:
-    """The beginnings of those of `names`, which are numbers, that a range or list joins to a number that is none."""
+    """The beginnings of those of `names`, which are numbers, that a range or list joins to a fraction that is none."""
     numbers = [*_ANY_NUMBER.finditer(line)]
     if len(numbers) < 2:
         return set()
     names_at = {name.end(): name for name in names}
-    groups: list[list[re.Match[str] | None]] = [
-        []
-    ]  # numbers that are joined to each other; None for one that is no name
+    groups: list[list[re.Match[str] | None]] = [[]]  # numbers that are joined to each other; None for a fraction
     end = 0
     for number in numbers:
-        if groups[-1] and not _JOIN.fullmatch(line[end : number.start()].translate(_EMPHASIS)):
+        joint = line[end : number.start()]
+        if end and not _JOIN.fullmatch(joint.translate(_EMPHASIS)):
             groups.append([])
         name, end = names_at.get(number.end()), number.end()
-        groups[-1].append(name if name and name.start() <= number.start() else None)
+        if name and name.start() <= number.start():
+            groups[-1].append(name)
+        elif "." in joint or _FRACTION.search(number[0]):  # a whole one, as in "in state 14, 1", may be no rival at all
+            groups[-1].append(None)
     return {name.start() for group in groups if None in group for name in group if name}
 
 

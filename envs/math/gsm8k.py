@@ -20,9 +20,11 @@ from envs.types import Message, Outcome, Task, assistant, final_text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
 INSTRUCTION = "End with #### <number>"
-# A number behind #### that neither digits nor an operator go on behind: a unit may follow.
+# A number behind #### that nothing continues: no digits, fraction, power, operator, range or second number behind it.
 _WHOLE_ANSWER = re.compile(
-    r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+|(?=\.))(?:\.[0-9]+)?(?![0-9]|[.,][0-9]|\s*[-+*/:^\u00d7\u00f7]?\s*[0-9]|[eE][-+]?[0-9])"
+    r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+|(?=\.))(?:\.[0-9]+)?"
+    r"(?!['\u2019_]?[0-9]|[.,]\s*[0-9]|\s+[0-9]|[eE][-+]?[0-9]|\s*[\u00bc-\u00be\u2150-\u215e\u2044\u00b2\u00b3\u2070-\u2079\u03c0^\u221a]"
+    r"|\s*(?:[-+*/:x\u00d7\u00f7\u00b7\u22c5\u2010-\u2015\u2212])\s*[0-9\u00bc-\u00be]|\s*(?:and|or|to)\b)"
 )
 _CALCULATOR_NOTE = re.compile(r"<<[^<>\n]*>>")
 

@@ -95,7 +95,7 @@ def list_warnings(metrics: Mapping[str, float], lag: int, *, compares_members: b
     if gap > 1e-3 and lag == 0:
         lines.append(f"sampler and trainer disagree (KL {gap:.1e} on fresh samples): their forwards differ")
     is_imitation = metrics.get("episodes/demonstrated", 0.0) >= metrics.get("episodes/played", 1.0)  # no group compares
-    if metrics.get("groups/zero_variance", 0.0) > 0.9 and compares_members and not is_imitation:
+    if metrics.get("groups/zero_variance", 0.0) > 0.9 and not is_imitation:
         success = metrics.get("success/mean", 0.0)
         # Between the two, each task is solved always or never.
         why = "the members of a group behave alike (a higher --temperature varies them)"
@@ -103,7 +103,10 @@ def list_warnings(metrics: Mapping[str, float], lag: int, *, compares_members: b
             why = "most tasks are solved (take harder ones, or stop)"
         elif success < 0.1:
             why = "the tasks are too hard as yet"
-        lines.append(f"{metrics['groups/zero_variance']:.0%} of groups have equal rewards and teach nothing: {why}")
+        if compares_members:
+            lines.append(f"{metrics['groups/zero_variance']:.0%} of groups have equal rewards and teach nothing: {why}")
+        elif not 0.1 <= success <= 0.9:  # no method learns from rewards that are all alike
+            lines.append(f"success is {success:.0%} in this update: {why}")
     for key, what, flag in (
         ("truncated/tokens", "episodes", "--max-tokens"),
         ("replies/cut", "replies", "--turn-tokens"),

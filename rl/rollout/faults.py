@@ -8,10 +8,12 @@ which gives the same replies in a fresh environment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, repeat
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -23,6 +25,7 @@ from envs.spaces import MessagesSpace
 from envs.types import Message, Stop, assistant
 from rl.records import Ticket, Trajectory, Turn, is_reward
 from rl.rollout.runner import Runner
+from rl.rollout.timeouts import Timeouts
 from rl.rollout.workers.errors import line_in_worker
 from rl.seeds import derive
 from sandboxes.source_files import user_code_line
@@ -33,7 +36,7 @@ PROVIDER_ERRORS = ("SandboxUnavailable", "SandboxBusy", "SandboxClosed", "Connec
 INFRASTRUCTURE = frozenset((*PROVIDER_ERRORS, "EnvironmentDiverged", "ReplayDiverged"))
 WAITING = "while another seat was to move"
 CONTROL_TURNS = 100  # that a control plays at most, unless the policy has played more
-RANDOM_CONTROLS = 3  # of an environment without an oracle
+RANDOM_CONTROLS = 4  # of each kind, of an environment without an oracle
 
 
 def set_error(trajectory: Trajectory, error: Exception, *, is_waiting: bool = False) -> None:
@@ -89,32 +92,32 @@ async def works_without_policy(runner: Runner, ticket: Ticket, failure: Match) -
     """Whether a new environment plays the task of `ticket` without a fault when the last reply is not the policy's.
 
     The replies are the oracle's, so that they use what the environment depends on, such as a sandbox; without an oracle
-    they do nothing. What does nothing may not reach the game behind an adapter, so replies of its own `random` are
-    tried as well, as many as the policy gave in `failure`, the attempt that failed: random ones from the first on, and
-    in an environment of one agent also a random one behind those that were answered. One of these must work, of up to
-    `RANDOM_CONTROLS` each. Wrappers that a strategy puts around the environment are left out.
+    they do nothing. What does nothing may not reach the game behind an adapter, so two more kinds of replies are tried,
+    up to `RANDOM_CONTROLS` times each, of which one must work: those of `failure`, the attempt that failed, as far as
+    they were answered, and then random ones where it failed; and as many random ones from the first on, since an
+    earlier reply may have ruined the episode. Wrappers that a strategy puts around the environment are left out.
     """
-    turns = 1 + num_turns(failure)
+    earlier = {one.agent: [t.reply for t in one.turns if t.reply is not None and not t.internal] for one in failure}
+    turns = sum(map(len, earlier.values())) + len(failure)
     works, has_oracle = await _control(runner, ticket, _Script(max(turns, CONTROL_TURNS)))
     if has_oracle or not works:
         return works
-    earlier = [turn.reply for turn in failure[0].turns if turn.reply is not None and not turn.internal]
-    beginnings = [earlier, []] if earlier and runner.seats == ("agent",) else [[]]
+    runner = replace(runner, timeouts=Timeouts())  # two replies that hang end these controls, and nothing else
     for number in range(RANDOM_CONTROLS):
-        for beginning in beginnings:
-            script = _Script(turns, derive(ticket.seed, "control", number), beginning)
-            works, _ = await _control(runner, ticket, script)
+        seed = derive(ticket.seed, "control", number)
+        for beginning in (earlier, {}) if turns > len(failure) else ({},):
+            works, _ = await _control(runner, ticket, _Script(turns, seed, beginning))
             if works:
                 return True
     return False
 
 
 class _Script(NamedTuple):
-    """What a control plays: so many turns, with random replies if it has a seed, behind those of `beginning`."""
+    """What a control plays: so many turns; with a seed random replies, behind those of `beginning`, by seat."""
 
     turns: int
     seed: int | None = None
-    beginning: Sequence[Message] = ()
+    beginning: Mapping[str, Sequence[Message]] = MappingProxyType({})
 
 
 async def _control(runner: Runner, ticket: Ticket, script: _Script) -> tuple[bool, bool]:
@@ -139,14 +142,13 @@ async def _plays_without_fault(
     runner: Runner, env: gymnasium.Env, ticket: Ticket, script: _Script, label: str
 ) -> tuple[bool, bool]:
     """Whether the turns are played, and whether by an oracle; raises what the environment raises."""
-    replies = (
-        await runner.call(env, ticket, f"oracle of {label}", _oracle_replies, env) if script.seed is None else None
-    )
+    ask, beginning = f"oracle of {label}", [*script.beginning.get("agent", ())]
+    replies = await runner.call(env, ticket, ask, _oracle_replies, env) if script.seed is None else None
     has_oracle = replies is not None
     if replies is None:
-        replies = await runner.call(env, ticket, f"oracle of {label}", _other_replies, env, script)
+        replies = await runner.call(env, ticket, ask, _other_replies, env, script.seed, beginning)
     for _ in range(script.turns):
-        if (reply := await runner.call(env, ticket, f"oracle of {label}", next, replies, None)) is None:
+        if (reply := await runner.call(env, ticket, ask, next, replies, None)) is None:
             break
         step = await runner.call(env, ticket, f"step of {label}", env.step, reply)
         messages, reward, terminated, truncated, info = step
@@ -162,29 +164,33 @@ async def _seats_play_without_fault(
     runner: Runner, env: Any, ticket: Ticket, script: _Script, label: str
 ) -> tuple[bool, bool]:
     """The same for an environment of several seats, with replies of all of them together."""
-    has_oracle = True
-    for turn in range(script.turns + len(runner.seats)):
+    has_oracle, num_played, step = True, Counter[str](), f"step of {label}"
+    for turn in range(script.turns + (0 if script.seed is not None else len(runner.seats))):
         seed = None if script.seed is None else derive(script.seed, turn)
-        is_sound, is_over, is_oracle = await runner.call(env, ticket, f"step of {label}", _play_seat, env, seed)
-        has_oracle = has_oracle and is_oracle
+        rest = {seat: replies[num_played[seat] :] for seat, replies in script.beginning.items()}
+        following = {seat: replies[0] for seat, replies in rest.items() if replies}
+        is_sound, is_over, is_oracle, seat = await runner.call(env, ticket, step, _play_seat, env, seed, following)
+        has_oracle, num_played[seat] = has_oracle and is_oracle, num_played[seat] + 1
         if is_over or not is_sound:
             return is_sound, has_oracle
         await asyncio.sleep(0)
     return True, has_oracle
 
 
-def _play_seat(env: Any, seed: int | None) -> tuple[bool, bool, bool]:
+def _play_seat(env: Any, seed: int | None, following: Mapping[str, Message]) -> tuple[bool, bool, bool, str]:
     """Play one turn of an environment of several seats.
 
-    The reply is the oracle's, or without an oracle one that does nothing; with a `seed` it is random. Returns whether
-    the rewards are sound, whether the game is over, and False where an oracle was missing.
+    The reply is that of `following` for the seat that is to move, if there is one; else, with a `seed`, it is random,
+    and without one the oracle's, or one that does nothing. Returns whether the rewards are sound, whether the game is
+    over, False where an oracle was missing, and the seat.
     """
-    has_oracle = True
     if not env.agents:
-        return True, True, has_oracle
-    seat = env.agent_selection
+        return True, True, True, ""
+    seat, has_oracle = env.agent_selection, True
     if env.terminations[seat] or env.truncations[seat]:
         env.step(None)
+    elif seat in following:
+        env.step(following[seat])
     elif seed is not None:
         env.step(env.random(seat, np.random.default_rng(seed)))
     else:
@@ -193,7 +199,7 @@ def _play_seat(env: Any, seed: int | None) -> tuple[bool, bool, bool]:
         except NotImplementedError:
             reply, has_oracle = env.noop(seat), False
         env.step(reply)
-    return all(map(is_reward, env.rewards.values())), not env.agents, has_oracle
+    return all(map(is_reward, env.rewards.values())), not env.agents, has_oracle, seat
 
 
 def _oracle_replies(env: gymnasium.Env) -> Iterator[Message] | None:
@@ -203,11 +209,11 @@ def _oracle_replies(env: gymnasium.Env) -> Iterator[Message] | None:
     return None
 
 
-def _other_replies(env: gymnasium.Env, script: _Script) -> Iterator[Message]:
-    """Replies that do nothing; with a seed the script's beginning, and then random ones, of an environment with any."""
-    for replies in (noop,) if script.seed is None else (random, noop):
+def _other_replies(env: gymnasium.Env, seed: int | None, beginning: Sequence[Message]) -> Iterator[Message]:
+    """Replies that do nothing; with a seed those of `beginning`, and then random ones, of an environment with any."""
+    for replies in (noop,) if seed is None else (random, noop):
         with suppress(ValueError):
-            return chain(script.beginning, replies(env, script.seed or 0))
+            return chain(beginning, replies(env, seed or 0))
     return repeat(assistant(""))
 
 

@@ -14,10 +14,10 @@
   counts of errors. A member whose attempts all failed is missing from `Group.trajectories`.
 - **A fault that the same replies cause again is the policy's.** If an environment fails at a reply, a control plays the
   task in a new environment without the policy: with the oracle's replies, or, without an oracle, with replies that do
-  nothing and with random ones. If that works, and the recorded replies make another new environment fail at the same
-  reply, the episode ends there with `Stop.POLICY_FAULT`. It is scored as a failure: 0 for that reply, no success, in
-  every baseline and loss. The same holds if every attempt fails with the same replies without getting further than
-  the first.
+  nothing and with random ones, some of them behind the policy's earlier ones (`faults.works_without_policy`). If that
+  works, and the recorded replies make another new environment fail at the same reply, the episode ends there with
+  `Stop.POLICY_FAULT`. It is scored as a failure: 0 for that reply, no success, in every baseline and loss. The same
+  holds if every attempt fails with the same replies without getting further than the first.
 - An episode of several seats is one attempt: an error ends it for all seats, and all of them are played again. The
   suspects of a fault are the seats that replied in the round that the environment failed to play. If the policy is to
   blame, the episode ends there for every seat, as a failure.

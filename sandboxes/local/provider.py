@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,7 +73,7 @@ class Local:
         if not is_list or not all(isinstance(name, str) for name in packages):
             raise ValueError(f"packages = {packages!r:.60}: must be a list of names, such as ['numpy']")
         for name in packages:
-            if not package_paths((name,)):
+            if name not in sys.stdlib_module_names and not package_paths((name,)):
                 raise ValueError(f"packages: {name!r} is not installed here; install it, or leave it out")
         check_wait("queue_s", queue_s)
         check_wait("start_s", start_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf, sqrt
 
+from rl.checks.parts import RecipeFault
 from rl.checks.recipe import learns_from_single_episodes
 from rl.methods.conflicts import has
 from rl.methods.parts import STATES
@@ -54,11 +55,13 @@ class Advice:
     @classmethod
     def of(cls, recipe: Recipe, groups: int, *, is_self_play: bool) -> Advice:
         """Return the advice on runs of `recipe` with so many groups in an update."""
+        try:
+            compares_members = not learns_from_single_episodes(recipe)
+        except RecipeFault:  # parts of one's own may need more members than one, or the environment's own texts
+            compares_members = True
+        compares_states = has(recipe, STATES)
         return cls(
-            groups,
-            compares_states=has(recipe, STATES),
-            compares_members=not learns_from_single_episodes(recipe),
-            is_self_play=is_self_play,
+            groups, compares_states=compares_states, compares_members=compares_members, is_self_play=is_self_play
         )
 
     def add(self, metrics: Mapping[str, float]) -> str:

@@ -73,7 +73,7 @@ class Loggers:
         for name, logger_class in parse(spec).items():
             try:
                 self._loggers[name] = logger_class(run)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self.close()
                 reason = one_line(error) or type(error).__name__
                 raise UserError(f"--logger {name}: {reason}") from error

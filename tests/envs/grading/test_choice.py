@@ -92,6 +92,24 @@ def test_a_number_is_not_read_out_of_another_one(reply):
     assert find_choice(reply, FROM_0) is find_choice(reply, AROUND_0) is None
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(
+            "I have 20, 1",
+            "In state 14, 1",
+            "Step 12 - 1",
+            "1, 14 is a hole",
+            "dealer 10, player 15, 1",
+            "Take 1, 15 remain",
+        ),
+        *("95%, 1", "1 – 90%", "At 12:30, 1", "Reward is -10, 1", "Option 1 - 15 points", "hand 10+5=15, 1"),
+    ],
+)
+def test_another_whole_number_on_the_line_is_no_rival_of_an_action(reply: str) -> None:
+    assert find_choice(reply, {str(number): number for number in range(4)}) == 1
+
+
 def test_a_sign_belongs_to_its_number_and_a_hyphen_does_not():
     assert find_choice("-1", FROM_0) is find_choice("−1", FROM_0) is None
     assert find_choice("action-1", FROM_0) == 1
@@ -122,7 +140,7 @@ def test_a_number_beside_a_list_or_another_value_is_read(reply):
     ("names", "replies"),
     [
         ("+1 -1 0", "+1.5|+1.0|+1%|--1|+1-2"),
-        ("0.5 1", "-0.5|0.5%|1.0.5|0.5.1|0.5-2|between 0.5 and 7"),
+        ("0.5 1", "-0.5|0.5%|1.0.5|0.5.1|0.5-2"),
         ("left_1 left_2", "left_1.5|left_1-2|left_1,5|left_1%"),
         ("1_left 2_left", "-1_left|0.1_left|7-1_left"),
     ],

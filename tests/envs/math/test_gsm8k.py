@@ -124,7 +124,24 @@ def test_formulas_count_only_where_they_are_asked_for(root, monkeypatch):
         ({"question": "How many?", "answer": "#### ,,"}, "#### <number>"),
         *(
             ({"question": "How many?", "answer": f"#### {end}"}, f"'#### {end}', of which only a part would be read")
-            for end in ("1/2", "1 000", "1.5e3", "3 1/2", "10-4", "2:30", "1.000,50", "1,2,3", "7 8")
+            for end in (
+                "1'000",
+                "2½",
+                "3 and a half",
+                "10 to 20",
+                "5–6",
+                "3²",
+                "2x3",
+                "1/2",
+                "1 000",
+                "1.5e3",
+                "3 1/2",
+                "10-4",
+                "2:30",
+                "1.000,50",
+                "1,2,3",
+                "7 8",
+            )
         ),
     ],
 )
@@ -139,10 +156,13 @@ def test_a_unit_behind_the_number_of_a_row_does_no_harm(root):
     write(
         root,
         "test_c",
-        [{"question": "How far?", "answer": f"#### {end}"} for end in ("1,070 miles", "25%", "-3", ".5")],
+        [
+            {"question": "How far?", "answer": f"#### {end}"}
+            for end in ("1,070 miles", "25%", "5km/h", "12 cm^2", "-3", ".5")
+        ],
     )
     golds = [task.answer for task in GSM8K(data_root=str(root)).load("test")]
-    assert golds[-4:] == ["1070", "25", "-3", ".5"]
+    assert golds[-6:] == ["1070", "25", "5", "12", "-3", ".5"]
 
 
 def test_bytes_that_are_no_text_name_file_and_line(root):

@@ -219,6 +219,24 @@ def test_a_move_that_alone_makes_a_game_fail_is_the_policys(moves):
         replies = itertools.cycle(moves)
 
 
+def test_a_move_that_alone_makes_a_game_hang_is_the_policys_though_controls_meet_it_too():
+    class Hanging(Guarded):
+        goal = 9
+
+        def reply(self, action):
+            if text(action) == "b":
+                while True:
+                    pass
+            self.broken = ""
+            return super().reply(action)
+
+    for number in range(4):
+        runner = make_runner(Hanging, FixedPolicy(lambda prompt: (ord("b"), END)), step_s=0.2)
+        with runner.watchdog.running(interval_s=0.02):
+            group = play_group(runner, make_ticket(number))
+        assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
+
+
 def test_a_game_that_an_earlier_move_has_ruined_is_the_policys():
     class Ruined(Guarded):
         broken = ""

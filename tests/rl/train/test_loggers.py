@@ -42,6 +42,13 @@ class Leaving:
     flush = close = log
 
 
+class Refused(Leaving):
+    """Ends the program where it begins."""
+
+    def __init__(self, run: RunInfo) -> None:
+        raise SystemExit(3)
+
+
 class Breaking:
     """Fails at the second call of `log`, as a service does whose network is gone."""
 
@@ -131,6 +138,8 @@ def test_a_logger_that_fails_is_left_out_and_the_run_goes_on(tmp_path, capsys):
 
 
 def test_a_logger_that_exits_is_left_out_too(tmp_path, capsys):
+    with pytest.raises(UserError, match=r"--logger .*:Refused: 3$"):
+        Loggers(f"{__name__}:Refused", run_info(tmp_path))
     loggers = Loggers(f"{__name__}:Leaving", run_info(tmp_path))
     loggers.log(1, METRICS)
     loggers.close()

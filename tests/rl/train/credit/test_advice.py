@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rl.methods.recipe import load
+from rl.records import Group
 from rl.train.credit.advice import UPDATE, Advice
 
 
@@ -40,6 +41,15 @@ def test_equal_rewards_teach_methods_that_compare_no_members() -> None:
     advice = {name: Advice.of(load(name), 8, is_self_play=False) for name in ("grpo", "ppo", "reinforce")}
     said = {name: bool(given(one, groups__zero_variance=0.6)[-1]) for name, one in advice.items()}
     assert said == {"grpo": True, "ppo": False, "reinforce": False}
+
+
+def test_a_part_that_needs_two_members_is_no_fault_of_the_method() -> None:
+    advice = Advice.of(load("grpo").but(shape=(second_best,)), 8, is_self_play=False)
+    assert advice.compares_members
+
+
+def second_best(group: Group) -> list[float]:
+    return [reward - sorted(group.rewards)[-2] for reward in group.rewards]
 
 
 def seats_line(*shares: float) -> str:
