@@ -24,6 +24,7 @@ from sandboxes.replay_session import ReplaySession
 from sandboxes.request import RunRequest, check_size, check_wait
 from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied
 
+DEFAULT_PACKAGES = ("numpy", "sympy")
 _MACHINE_MB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
@@ -34,7 +35,7 @@ class Local:
         self,
         tier: str = "",
         *,
-        packages: Sequence[str] = ("numpy", "sympy"),
+        packages: Sequence[str] = DEFAULT_PACKAGES,
         places: int | None = None,
         queue_s: float = 60.0,
         start_s: float = 60.0,
@@ -43,9 +44,9 @@ class Local:
 
         Args:
             tier: "namespaces" (also if empty), "landlock" or "process".
-            packages: Names of installed packages that programs can import; no others can be. Sessions, and programs
-                whose source contains one of the names, find them loaded; other programs are served by a lighter
-                process, faster.
+            packages: Names of installed packages that programs can import; no others can be. Those of the default may
+                be missing. Sessions, and programs whose source contains one of the names, find them loaded; other
+                programs are served by a lighter process, faster.
             places: How many stateless calls run at once; None is twice the number of cores. Others wait in order.
             queue_s: Seconds that a call may wait for a place.
             start_s: Seconds in which the first process must be ready.
@@ -72,7 +73,7 @@ class Local:
         is_list = isinstance(packages, Iterable) and not isinstance(packages, str)
         if not is_list or not all(isinstance(name, str) for name in packages):
             raise ValueError(f"packages = {packages!r:.60}: must be a list of names, such as ['numpy']")
-        for name in packages:
+        for name in () if packages == DEFAULT_PACKAGES else packages:
             if name not in sys.stdlib_module_names and not package_paths((name,)):
                 raise ValueError(f"packages: {name!r} is not installed here; install it, or leave it out")
         check_wait("queue_s", queue_s)

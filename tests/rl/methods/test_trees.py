@@ -128,7 +128,8 @@ def assert_goes_on(strategy, moment, env) -> None:
     known = {id(turn.completion) for turns, _ in state["live"].values() for turn in turns}
     known |= {id(reply) for _, reply in state["live"].values() if reply is not None}
     known |= {id(turn.completion) for record in state["finished"].values() for turn in record.turns}
-    known |= {id(record.fault.completion) for failures in state["failed"].values() for record in failures}
+    failed = [record for failures in state["failed"].values() for record in failures]
+    known |= {id(turn.completion) for record in failed for turn in (*record.turns, record.fault)}
     policy = RandomLetters()
     third = make_tree_runner(policy, env, state=state)
     groups = asyncio.run(whole(third))
