@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -92,17 +93,17 @@ async def works_without_policy(runner: Runner, ticket: Ticket, failure: Match) -
     """Whether a new environment plays the task of `ticket` without a fault when the last reply is not the policy's.
 
     The replies are the oracle's, so that they use what the environment depends on, such as a sandbox; without an oracle
-    they do nothing. What does nothing may not reach the game behind an adapter, so two more kinds of replies are tried,
-    up to `RANDOM_CONTROLS` times each, of which one must work: those of `failure`, the attempt that failed, as far as
-    they were answered, and then random ones where it failed; and as many random ones from the first on, since an
-    earlier reply may have ruined the episode. Wrappers that a strategy puts around the environment are left out.
+    they do nothing. That may not reach the game behind an adapter, so two more kinds are tried, up to `RANDOM_CONTROLS`
+    times each, of which one must work: random ones behind those of `failure`, the attempt that failed, that were
+    answered, and from the first on, as an earlier one may have ruined the episode. A strategy's wrappers are left out.
     """
     earlier = {one.agent: [t.reply for t in one.turns if t.reply is not None and not t.internal] for one in failure}
     turns = sum(map(len, earlier.values())) + len(failure)
     works, has_oracle = await _control(runner, ticket, _Script(max(turns, CONTROL_TURNS)))
     if has_oracle or not works:
         return works
-    runner = replace(runner, timeouts=Timeouts())  # two replies that hang end these controls, and nothing else
+    runner = copy(runner)
+    runner.timeouts = Timeouts()  # two replies that hang end these controls, and nothing else
     for number in range(RANDOM_CONTROLS):
         seed = derive(ticket.seed, "control", number)
         for beginning in (earlier, {}) if turns > len(failure) else ({},):
@@ -150,11 +151,10 @@ async def _plays_without_fault(
     for _ in range(script.turns):
         if (reply := await runner.call(env, ticket, ask, next, replies, None)) is None:
             break
-        step = await runner.call(env, ticket, f"step of {label}", env.step, reply)
-        messages, reward, terminated, truncated, info = step
+        messages, reward, *ends, info = await runner.call(env, ticket, f"step of {label}", env.step, reply)
         if messages not in MessagesSpace() or not is_reward(reward) or info.get("stop") == Stop.ERROR:
             return False, has_oracle
-        if terminated or truncated:
+        if any(ends):  # terminated or truncated
             break
         await asyncio.sleep(0)
     return True, has_oracle
