@@ -49,7 +49,7 @@ class Limits:
 
     cpu_s: float = 30.0  # CPU seconds of all processes together; in a session: per cell or run
     memory_mb: int = 512  # MiB of all processes together, without what was in use before the call started; where the
-    # kernel counts files in memory too (`local`, `docker`), processes and files have this and `disk_mb` together
+    # kernel counts files in memory too (`local`, `docker`), processes and files share the sum of both limits
     processes: int = 64  # threads count
     disk_mb: int = 64  # MiB of all files together, which are held in memory
     files: int = 4096

@@ -106,7 +106,7 @@ def list_warnings(metrics: Mapping[str, float], lag: int, *, compares_members: b
         if compares_members:
             lines.append(f"{metrics['groups/zero_variance']:.0%} of groups have equal rewards and teach nothing: {why}")
         elif not 0.1 <= success <= 0.9:  # no method learns from rewards that are all alike
-            lines.append(f"success is {success:.0%} in this update: {why}")
+            lines.append(f"success is {success:.0%}: {why}")
     for key, what, flag in (
         ("truncated/tokens", "episodes", "--max-tokens"),
         ("replies/cut", "replies", "--turn-tokens"),

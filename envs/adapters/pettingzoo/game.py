@@ -139,12 +139,12 @@ class PettingZooGame(MultiEnv):
         """Return the observation of a seat, and its legal moves, as text."""
         observation, _ = self._look(seat)
         if self._describe_observation is not None:
-            shown = description_text(self._describe_observation(self.inner.unwrapped, seat, observation))
+            view = description_text(self._describe_observation(self.inner.unwrapped, seat, observation))
         else:
-            shown = observation_text(_observation_space(self.inner.observation_space(seat)), observation)
+            view = observation_text(_observation_space(self.inner.observation_space(seat)), observation)
         names = [*self.legal()]
         moves = ", ".join(names) if len(names) <= MAX_LISTED else f"{len(names)}, such as {', '.join(names[:5])}"
-        return f"{shown}\nLegal moves: {moves}." if self.style == "full" else f"{shown}\n{' '.join(names[:MAX_LISTED])}"
+        return f"{view}\nLegal moves: {moves}." if self.style == "full" else f"{view}\n{' '.join(names[:MAX_LISTED])}"
 
     def reply(self, replies: Mapping[str, Message]) -> Round:
         """Play the move that the reply names; ask again, once, for one that names none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import pickle
 
 import pytest
@@ -181,79 +180,6 @@ def test_without_an_oracle_the_fault_of_a_reply_is_found_too():
             return super().reply(action)
 
     group = play_group(make_runner(Fragile), make_ticket())
-    assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
-
-
-class Guarded(Count):
-    """Does not look at replies other than the moves a to d, as games behind adapters do not; without an oracle."""
-
-    broken = "abcd"
-
-    def reply(self, action):
-        if text(action) not in ("a", "b", "c", "d"):
-            return Outcome((user("no move"),), valid=False)
-        if text(action) in self.broken:
-            raise KeyError(text(action))
-        return super().reply(action)
-
-    def random(self, rng):
-        return assistant("abcd"[int(rng.integers(4))])
-
-
-def test_a_game_whose_every_move_fails_is_at_fault_though_it_survives_replies_that_do_nothing():
-    group = play_group(make_runner(Guarded, FixedPolicy(lambda prompt: (ord("b"), END))), make_ticket())
-    assert (group.trajectories, [t.error for t in group.errored]) == ([], ["KeyError: 'b'"] * 4)
-
-
-@pytest.mark.parametrize("moves", ["b", "ab", "aaaaaab"])
-def test_a_move_that_alone_makes_a_game_fail_is_the_policys(moves):
-    class Fragile(Guarded):
-        broken = "b"
-        goal = 9
-
-    replies = itertools.cycle(moves)
-    policy = FixedPolicy(lambda prompt: (ord(next(replies)), END))
-    for number in range(6):
-        group = play_group(make_runner(Fragile, policy), make_ticket(number))
-        assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
-        replies = itertools.cycle(moves)
-
-
-def test_a_move_that_alone_makes_a_game_hang_is_the_policys_though_controls_meet_it_too():
-    class Hanging(Guarded):
-        goal = 9
-
-        def reply(self, action):
-            if text(action) == "b":
-                while True:
-                    pass
-            self.broken = ""
-            return super().reply(action)
-
-    for number in range(4):
-        runner = make_runner(Hanging, FixedPolicy(lambda prompt: (ord("b"), END)), step_s=0.2)
-        with runner.watchdog.running(interval_s=0.02):
-            group = play_group(runner, make_ticket(number))
-        assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
-
-
-def test_a_game_that_an_earlier_move_has_ruined_is_the_policys():
-    class Ruined(Guarded):
-        broken = ""
-        goal = 9
-        is_ruined = False
-
-        def start(self):
-            self.is_ruined = False
-            return super().start()
-
-        def reply(self, action):
-            if self.is_ruined:
-                raise KeyError("ruins")
-            self.is_ruined = text(action) == "d"
-            return super().reply(action)
-
-    group = play_group(make_runner(Ruined, FixedPolicy(lambda prompt: (ord("d"), END))), make_ticket())
     assert ([t.stop for t in group.trajectories], group.errored) == ([Stop.POLICY_FAULT], [])
 
 

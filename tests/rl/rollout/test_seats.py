@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 from functools import cache
 
 import pytest
@@ -223,48 +222,6 @@ def test_a_reply_that_breaks_the_game_each_time_is_the_policys_fault():
     assert [turn.valid for turn in second.turns] == [False]
     assert (first.success, second.success) == (False, False)
     assert [group.errored for group in groups] == [[], []]
-
-
-class Guarded(Relay):
-    """Does not look at replies other than h to k, as games behind adapters do not; without an oracle."""
-
-    broken = "hijk"
-    max_turns = 9
-    goal = 4
-    oracle = MultiEnv.oracle
-
-    def reply(self, replies):
-        (message,) = replies.values()
-        if text(message) and text(message)[0] in self.broken:
-            raise ValueError("broken by a move")
-        return super().reply(replies)
-
-    def random(self, seat, rng):
-        return assistant("hijk"[int(rng.integers(4))])
-
-
-def test_a_game_whose_every_move_fails_is_at_fault_though_it_survives_replies_that_do_nothing():
-    groups = asyncio.run(independent(table_runner(Guarded, retries=3), make_ticket()))
-    assert [group.trajectories for group in groups] == [[], []]
-    assert [len(group.errored) for group in groups] == [4, 4]
-
-
-@pytest.mark.parametrize("moves", [1, 4])
-def test_a_move_that_alone_makes_a_game_without_oracle_fail_is_the_policys(moves):
-    class Fragile(Guarded):
-        broken = "h"
-
-    for number in range(4):
-        counts = Counter()
-
-        def reply(session, prompt, counts=counts):
-            counts[session] += 1
-            return (ord("h" if session.endswith("second") and counts[session] == moves else "i"),)
-
-        groups = asyncio.run(independent(table_runner(Fragile, SeatPolicy(reply), retries=3), make_ticket(number)))
-        assert [len(group.errored) for group in groups] == [0, 0]
-        assert [len(group.trajectories[0].turns) for group in groups] == [moves, moves]
-        assert groups[0].trajectories[0].stop == Stop.POLICY_FAULT
 
 
 def test_a_seat_whose_policy_gives_up_is_played_again_with_a_new_draw():
